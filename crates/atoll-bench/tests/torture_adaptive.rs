@@ -13,11 +13,12 @@ use atoll_bench::torture::hands::directory;
 use atoll_bench::torture::machine::{Stepped, step};
 use atoll_bench::torture::stage::{Ended, Part, play};
 use atoll_storage::{Column, DataType, Schema, Table, TableId, Value};
+use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
 use atoll_txn::scheme::Place;
 use atoll_txn::schemes::adaptive::Adaptive;
-use atoll_txn::{Begin, Engine, EngineOptions, OpError, SchemeOptions, TableOptions, Worker};
+use atoll_txn::{Begin, Engine, EngineOptions, OpError, Pool, SchemeOptions, TableOptions};
 
-type Here = Engine<Adaptive<Stepped>, Stepped>;
+type Here = Pool<Adaptive<Stepped>, Stepped>;
 
 /// All writers use row 0 at first; each of the other rows belongs to one writer.
 const WRITERS: i64 = 3;
@@ -47,11 +48,12 @@ struct Said {
 fn engine(rows: i64) -> (Arc<Here>, Arc<Table<Stepped>>) {
     let directory = directory().unwrap();
     let scheme = Adaptive::new(&SchemeOptions::default());
-    let engine = Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()));
+    let engine =
+        Pool::new(Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default())));
     let columns = ["id", "count"].map(|name| Column::new(name, DataType::Int64));
     let schema = Schema::new(columns.to_vec(), &["id"]).unwrap();
     let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
-    let mut worker = engine.worker().unwrap();
+    let mut worker = Attached::new(&engine).unwrap();
     worker.begin(Begin::default()).unwrap();
     for id in 0..rows {
         worker.insert(&table, &[id.into(), 0i64.into()]).unwrap();
@@ -61,17 +63,17 @@ fn engine(rows: i64) -> (Arc<Here>, Arc<Table<Stepped>>) {
 }
 
 fn is_moved(engine: &Here) -> bool {
-    engine.scheme().is_pessimistic(Place::row(TableId(0), 0))
+    engine.engine().scheme().is_pessimistic(Place::row(TableId(0), 0))
 }
 
 struct Actor {
-    worker: Worker<Adaptive<Stepped>, Stepped>,
+    worker: Attached<Adaptive<Stepped>, Stepped>,
     table: Arc<Table<Stepped>>,
 }
 
 impl Actor {
     fn new(engine: &Arc<Here>, table: &Arc<Table<Stepped>>) -> Self {
-        Self { worker: engine.worker().unwrap(), table: Arc::clone(table) }
+        Self { worker: Attached::new(&engine).unwrap(), table: Arc::clone(table) }
     }
 
     /// Adds 1 to a row; returns the number of retries.
@@ -106,7 +108,7 @@ impl Actor {
         self.worker.begin(Begin { read_only: true, hurried: true, ..Begin::default() })?;
         let mut sum = 0;
         for id in 0..WRITERS {
-            let row = self.worker.read(&self.table, &[Value::from(id)], [1].into_iter())?;
+            let row = self.worker.read(&self.table, &[Value::from(id)], &[1])?;
             let Some([Value::Int64(count)]) = row.as_deref() else { panic!("row {id}: {row:?}") };
             sum += count;
         }
@@ -206,7 +208,7 @@ fn who_begins_to_read_while_a_large_commit_is_stored_sees_all_rows_as_they_were(
                     let begin = Begin { read_only: true, ..Begin::default() };
                     reader.worker.begin(begin).unwrap();
                     let values = [0, 100, 300, MANY - 1].map(|id: i64| {
-                        let row = reader.worker.read(&reader.table, &[id.into()], [1].into_iter());
+                        let row = reader.worker.read(&reader.table, &[id.into()], &[1]);
                         let row = row.expect("a reader of versions never aborts");
                         row.unwrap_or_else(|| panic!("seed {seed}: row {id} is not there"))
                     });

@@ -13,10 +13,9 @@ use atoll_bench::torture::hands::directory;
 use atoll_bench::torture::machine::{Stepped, step};
 use atoll_bench::torture::stage::{Ended, Part, play};
 use atoll_storage::{Column, DataType, Schema, Table, Value};
+use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
 use atoll_txn::schemes::{SchemeKind, SchemeVisitor};
-use atoll_txn::{
-    Begin, Engine, EngineOptions, OpError, Scheme, SchemeOptions, TableOptions, Worker,
-};
+use atoll_txn::{Begin, Engine, EngineOptions, OpError, Pool, Scheme, SchemeOptions, TableOptions};
 
 /// All schemes except HSTORE, with transactions that never run together in a partition, and OCC,
 /// which reads nothing newer than its begin.
@@ -26,9 +25,10 @@ const KEYS: i64 = 30;
 const SEEDS: u64 = 200;
 const STEPS_MAX: u64 = 4_000_000;
 
-fn engine<S: Scheme<Stepped>>(scheme: S) -> (Arc<Engine<S, Stepped>>, Arc<Table<Stepped>>) {
+fn engine<S: Scheme<Stepped>>(scheme: S) -> (Arc<Pool<S, Stepped>>, Arc<Table<Stepped>>) {
     let directory = directory().unwrap();
-    let engine = Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()));
+    let engine =
+        Pool::new(Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default())));
     let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
     let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
     (engine, table)
@@ -36,8 +36,8 @@ fn engine<S: Scheme<Stepped>>(scheme: S) -> (Arc<Engine<S, Stepped>>, Arc<Table<
 
 /// Retries until the transaction commits.
 fn commit<S: Scheme<Stepped>, R>(
-    worker: &mut Worker<S, Stepped>,
-    mut body: impl FnMut(&mut Worker<S, Stepped>) -> Result<R, OpError>,
+    worker: &mut Attached<S, Stepped>,
+    mut body: impl FnMut(&mut Attached<S, Stepped>) -> Result<R, OpError>,
 ) -> R {
     loop {
         let done = worker.begin(Begin::default()).and_then(|()| body(worker));
@@ -59,7 +59,7 @@ impl SchemeVisitor<Stepped> for Run {
         let (engine, table) = engine(scheme);
         let (coming, appeared) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
         let mut random = Random::new(self.0);
-        let mut writer = engine.worker().unwrap();
+        let mut writer = Attached::new(&engine).unwrap();
         let writes: Part = {
             let (table, coming) = (Arc::clone(&table), Rc::clone(&coming));
             Box::new(move || {
@@ -71,16 +71,16 @@ impl SchemeVisitor<Stepped> for Run {
                 coming.set(KEYS);
             })
         };
-        let mut reader = engine.worker().unwrap();
+        let mut reader = Attached::new(&engine).unwrap();
         let reads: Part = {
             let (coming, appeared) = (Rc::clone(&coming), Rc::clone(&appeared));
             Box::new(move || {
                 while coming.get() < KEYS {
                     let key = [Value::Int64(coming.get())];
                     let (first, second) = commit(&mut reader, |worker| {
-                        let first = worker.read(&table, &key, std::iter::empty())?;
+                        let first = worker.read(&table, &key, &[])?;
                         (0..60).for_each(|_| step());
-                        Ok((first, worker.read(&table, &key, std::iter::empty())?))
+                        Ok((first, worker.read(&table, &key, &[])?))
                     });
                     appeared.set(appeared.get() + u64::from(first.is_none() && second.is_some()));
                 }

@@ -11,10 +11,9 @@ use atoll_bench::torture::hands::directory;
 use atoll_bench::torture::machine::{Stepped, step};
 use atoll_bench::torture::stage::{Ended, Part, play};
 use atoll_storage::{Column, DataType, Schema, Table};
+use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
 use atoll_txn::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
-use atoll_txn::{
-    Begin, Engine, EngineOptions, OpError, Row, RowEdit, Scheme, TableOptions, Worker,
-};
+use atoll_txn::{Begin, Engine, EngineOptions, OpError, Pool, Row, RowEdit, Scheme, TableOptions};
 
 /// Rows that always hold the same number, each stored in a section of its own.
 const SAME: i64 = 12;
@@ -38,13 +37,13 @@ struct Said {
 }
 
 struct Actor<S: Scheme<Stepped>> {
-    worker: Worker<S, Stepped>,
+    worker: Attached<S, Stepped>,
     table: Arc<Table<Stepped>>,
 }
 
 impl<S: Scheme<Stepped>> Actor<S> {
-    fn new(engine: &Arc<Engine<S, Stepped>>, table: &Arc<Table<Stepped>>) -> Self {
-        Self { worker: engine.worker().unwrap(), table: Arc::clone(table) }
+    fn new(engine: &Arc<Pool<S, Stepped>>, table: &Arc<Table<Stepped>>) -> Self {
+        Self { worker: Attached::new(&engine).unwrap(), table: Arc::clone(table) }
     }
 
     fn add(&mut self, id: i64) -> Result<(), OpError> {
@@ -125,7 +124,8 @@ impl SchemeVisitor<Stepped> for Sections {
         let Self(seed) = self;
         let options =
             EngineOptions { accounting: false, rows_in_section: 1, ..EngineOptions::default() };
-        let engine = Arc::new(Engine::new(scheme, Arc::new(directory().unwrap()), options));
+        let engine =
+            Pool::new(Arc::new(Engine::new(scheme, Arc::new(directory().unwrap()), options)));
         let columns = ["id", "number"].map(|name| Column::new(name, DataType::Int64));
         let schema = Schema::new(columns.to_vec(), &["id"]).unwrap();
         let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();

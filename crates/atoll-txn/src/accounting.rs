@@ -52,7 +52,7 @@ const LOST: [Component; 3] = [Component::Useful, Component::Index, Component::Ma
 /// Nanoseconds for each of [`Component::ALL`], of the transactions that were measured.
 pub type Components = [u64; Component::ALL.len()];
 
-/// Measures a worker's transactions.
+/// Measures transactions, one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     /// One transaction of so many is measured; none if 0.

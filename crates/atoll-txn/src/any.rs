@@ -1,6 +1,6 @@
-//! Engines and workers behind trait objects, for a scheme that is chosen at run time.
+//! Engines and transactions behind trait objects, for a scheme that is chosen at run time.
 //!
-//! A call of a worker is one dynamic dispatch; the code behind it is compiled for the scheme.
+//! A call of a transaction is one dynamic dispatch; the code behind it is compiled for the scheme.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,10 +20,11 @@ use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use crate::tables::{IndexSpec, TableOptions};
 use crate::worker::{
-    Begin, Buffers, Committed, Range, RowAccess, RowOp, RowPrefetch, Visitor, Want, Worker,
+    Begin, Buffers, Call, Committed, Pool, Range, RowAccess, RowOp, RowPrefetch, Txn, Visitor,
+    Want, Worker,
 };
 
-/// An engine of any scheme; [`Engine`] documents the calls.
+/// An engine of any scheme, with a pool; [`Engine`] and [`Pool`] document the calls.
 pub trait AnyEngine<M: Machine>: Send + Sync {
     /// [`Engine::memory`].
     fn memory(&self) -> &Arc<Memory>;
@@ -62,15 +63,19 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     fn table_options(&self, table: TableId) -> TableOptions;
     /// [`Engine::all_tables`].
     fn all_tables(&self) -> Vec<Arc<Table<M>>>;
-    /// [`Engine::has_garbage`].
-    fn has_garbage(&self) -> bool;
+    /// [`Pool::collect_garbage`].
+    fn collect_garbage(&self, most: usize);
+    /// [`Pool::compact`].
+    fn compact(self: Arc<Self>, table: &Table<M>, most: usize);
+    /// [`Pool::idle_workers`].
+    fn idle_workers(&self) -> (usize, usize);
     /// [`Engine::partition`].
     fn partition(&self, key: &[Value]) -> u32;
-    /// [`Engine::worker`].
+    /// [`Pool::txn`].
     ///
     /// # Errors
     /// As there.
-    fn any_worker(self: Arc<Self>) -> Result<Box<dyn AnyWorker<M>>, OpError>;
+    fn any_txn(self: Arc<Self>) -> Result<Box<dyn AnyTxn<M>>, OpError>;
     /// [`Engine::counts`].
     fn counts(&self) -> Counts;
     /// [`Engine::taking`].
@@ -79,9 +84,12 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry>;
 }
 
-/// A worker of any scheme; [`Worker`] documents the calls and their errors.
+/// A transaction of any scheme; [`Call`] documents the calls and their errors. Each call takes a
+/// worker if the transaction has none, and so may also return [`OpError::TooManyWorkers`].
 #[allow(missing_docs, clippy::missing_errors_doc)]
-pub trait AnyWorker<M: Machine>: Send {
+pub trait AnyTxn<M: Machine>: Send {
+    /// Lets go of the worker until the next call.
+    fn park(&mut self);
     fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError>;
     fn is_open(&self) -> bool;
     fn read_with(
@@ -90,6 +98,20 @@ pub trait AnyWorker<M: Machine>: Send {
         key: &[Value],
         body: &mut dyn FnMut(&Row<'_, M>),
     ) -> Result<bool, OpError>;
+    /// Reads these columns of the row with this key, by [`Call::read_with`].
+    fn read(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        columns: &[usize],
+    ) -> Result<Option<Vec<Value>>, OpError> {
+        let mut values = Vec::new();
+        let found = self.read_with(table, key, &mut |row| {
+            values.clear();
+            values.extend(columns.iter().map(|column| row.value(*column)));
+        })?;
+        Ok(found.then_some(values))
+    }
     fn update_with(
         &mut self,
         table: &Table<M>,
@@ -138,16 +160,14 @@ pub trait AnyWorker<M: Machine>: Send {
     fn check_consistent(&mut self) -> Result<(), OpError>;
     fn committed(&self) -> Committed;
     fn commit(&mut self) -> Result<(), OpError>;
+    /// Rolls the open transaction back, even if there is no worker.
     fn abort(&mut self, reason: AbortReason);
     fn pause(&mut self, pause: &mut dyn FnMut());
-    fn compact(&mut self, table: &Table<M>, most: usize);
-    fn collect_garbage(&mut self, most: usize);
-    fn has_garbage(&self) -> bool;
 }
 
-impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
+impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
     fn memory(&self) -> &Arc<Memory> {
-        self.memory()
+        self.engine().memory()
     }
 
     fn create_table(
@@ -156,73 +176,120 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
         schema: Schema,
         options: &TableOptions,
     ) -> Result<Arc<Table<M>>, OpError> {
-        self.create_table(name, schema, options)
+        self.engine().create_table(name, schema, options)
     }
 
     fn table(&self, name: &str) -> Result<Arc<Table<M>>, StorageError> {
-        self.table(name)
+        self.engine().table(name)
     }
 
     fn index(&self, table: &Table<M>, name: &str) -> Result<usize, OpError> {
-        self.index(table, name)
+        self.engine().index(table, name)
     }
 
     fn indexes(&self, table: TableId) -> Vec<IndexSpec> {
-        self.indexes(table)
+        self.engine().indexes(table)
     }
 
     fn record_to(&self, journal: Arc<dyn Journal>) {
-        self.record_to(journal);
+        self.engine().record_to(journal);
     }
 
     fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError> {
-        self.restore_table(described)
+        self.engine().restore_table(described)
     }
 
     fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String> {
-        self.adopt(table, segments)
+        self.engine().adopt(table, segments)
     }
 
     fn table_options(&self, table: TableId) -> TableOptions {
-        self.table_options(table)
+        self.engine().table_options(table)
     }
 
     fn all_tables(&self) -> Vec<Arc<Table<M>>> {
-        self.all_tables()
+        self.engine().all_tables()
     }
 
-    fn has_garbage(&self) -> bool {
-        self.has_garbage()
+    fn collect_garbage(&self, most: usize) {
+        self.collect_garbage(most);
+    }
+
+    fn compact(self: Arc<Self>, table: &Table<M>, most: usize) {
+        Self::compact(&self, table, most);
+    }
+
+    fn idle_workers(&self) -> (usize, usize) {
+        self.idle_workers()
     }
 
     fn partition(&self, key: &[Value]) -> u32 {
-        self.partition(key)
+        self.engine().partition(key)
     }
 
-    fn any_worker(self: Arc<Self>) -> Result<Box<dyn AnyWorker<M>>, OpError> {
-        Ok(Box::new(self.worker()?))
+    fn any_txn(self: Arc<Self>) -> Result<Box<dyn AnyTxn<M>>, OpError> {
+        Ok(Box::new(Attached::new(&self)?))
     }
 
     fn counts(&self) -> Counts {
-        self.counts()
+        self.engine().counts()
     }
 
     fn taking(&self) -> Taking<'_, M> {
-        self.taking()
+        self.engine().taking()
     }
 
     fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry> {
-        self.open_at(taking, epoch)
+        self.engine().open_at(taking, epoch)
     }
 }
 
-impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
+/// A transaction, and a worker while it is in use.
+pub struct Attached<S: Scheme<M>, M: Machine> {
+    txn: Txn<S, M>,
+    worker: Option<Worker<S, M>>,
+}
+
+impl<S: Scheme<M>, M: Machine> Attached<S, M> {
+    /// A transaction that has not begun.
+    ///
+    /// # Errors
+    /// [`OpError::TooManyTxns`].
+    pub fn new(pool: &Arc<Pool<S, M>>) -> Result<Self, OpError> {
+        Ok(Self { txn: pool.txn()?, worker: None })
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Arc<Pool<S, M>> {
+        self.txn.pool()
+    }
+
+    #[inline]
+    fn call(&mut self) -> Result<Call<'_, S, M>, OpError> {
+        if self.worker.is_none() {
+            self.worker = Some(self.take_worker()?);
+        }
+        let worker = self.worker.as_mut().expect("it was taken above");
+        Ok(self.txn.on(worker))
+    }
+
+    #[cold]
+    fn take_worker(&self) -> Result<Worker<S, M>, OpError> {
+        self.txn.pool().worker()
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
+    fn park(&mut self) {
+        self.worker = None;
+    }
+
     fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError> {
-        self.begin(how)
+        self.call()?.begin(how)
     }
 
     fn is_open(&self) -> bool {
-        self.is_open()
+        self.txn.is_open()
     }
 
     fn read_with(
@@ -231,7 +298,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         key: &[Value],
         body: &mut dyn FnMut(&Row<'_, M>),
     ) -> Result<bool, OpError> {
-        self.read_with(table, key, body)
+        self.call()?.read_with(table, key, body)
     }
 
     fn update_with(
@@ -240,7 +307,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         key: &[Value],
         body: &mut dyn FnMut(&mut RowEdit<'_, M>),
     ) -> Result<bool, OpError> {
-        self.update_with(table, key, body)
+        self.call()?.update_with(table, key, body)
     }
 
     fn update(
@@ -249,15 +316,15 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         key: &[Value],
         changes: &[(usize, Value)],
     ) -> Result<bool, OpError> {
-        self.update(table, key, changes)
+        self.call()?.update(table, key, changes)
     }
 
     fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), OpError> {
-        self.insert(table, row)
+        self.call()?.insert(table, row)
     }
 
     fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, OpError> {
-        self.delete(table, key)
+        self.call()?.delete(table, key)
     }
 
     fn scan(
@@ -268,19 +335,23 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         look: &mut dyn FnMut(&Row<'_, M>),
         take: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), OpError> {
-        self.scan(table, index, range, look, take)
+        self.call()?.scan(table, index, range, look, take)
     }
 
     fn prefetch_index(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
-        self.prefetch_index(table, keys)
+        self.call().is_ok_and(|mut call| call.prefetch_index(table, keys))
     }
 
     fn prefetch_index_for_insert(&mut self, table: &Table<M>, keys: &[Value]) {
-        self.prefetch_index_for_insert(table, keys);
+        if let Ok(mut call) = self.call() {
+            call.prefetch_index_for_insert(table, keys);
+        }
     }
 
     fn prefetch_rows<'c>(&mut self, wanted: &[RowPrefetch<'_, 'c, M>]) {
-        self.prefetch_rows(wanted);
+        if let Ok(mut call) = self.call() {
+            call.prefetch_rows(wanted);
+        }
     }
 
     fn apply(
@@ -291,7 +362,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         buffers: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
     ) -> Result<(), OpError> {
-        self.apply(table, keys, ops, buffers, absent)
+        self.call()?.apply(table, keys, ops, buffers, absent)
     }
 
     fn access(
@@ -299,7 +370,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         table: &Table<M>,
         body: &mut dyn FnMut(&mut dyn RowAccess),
     ) -> Result<(), OpError> {
-        self.access(table, body)
+        self.call()?.access(table, body)
     }
 
     fn visit<'c>(
@@ -309,39 +380,30 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         wants: &dyn Fn(usize) -> Want<'c>,
         body: Visitor<'_, M>,
     ) -> Result<(), OpError> {
-        self.visit(table, keys, wants, body)
+        self.call()?.visit(table, keys, wants, body)
     }
 
     fn check_consistent(&mut self) -> Result<(), OpError> {
-        self.check_consistent()
+        self.call()?.check_consistent()
     }
 
     fn committed(&self) -> Committed {
-        self.committed()
+        self.txn.committed()
     }
 
     fn commit(&mut self) -> Result<(), OpError> {
-        self.commit()
+        self.call()?.commit()
     }
 
     fn abort(&mut self, reason: AbortReason) {
-        self.abort(reason);
+        match self.call() {
+            Ok(mut call) => call.abort(reason),
+            Err(_) => self.txn.roll_back(),
+        }
     }
 
     fn pause(&mut self, pause: &mut dyn FnMut()) {
-        self.pause(pause);
-    }
-
-    fn compact(&mut self, table: &Table<M>, most: usize) {
-        self.compact(table, most);
-    }
-
-    fn collect_garbage(&mut self, most: usize) {
-        self.collect_garbage(most);
-    }
-
-    fn has_garbage(&self) -> bool {
-        self.has_garbage()
+        self.txn.pause(pause);
     }
 }
 
@@ -361,7 +423,7 @@ pub fn engine<M: Machine>(
         type Output = Arc<dyn AnyEngine<M>>;
 
         fn visit<S: Scheme<M>>(self, scheme: S) -> Self::Output {
-            Arc::new(Engine::new(scheme, self.directory, self.options))
+            Pool::new(Arc::new(Engine::new(scheme, self.directory, self.options)))
         }
     }
 

@@ -5,6 +5,7 @@
 //! or add the change to the write set) → *commit* (`validated`, stored, then `visible` when the
 //! scheme unlocks the rows) or *abort* (undo in reverse order, unlock).
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use atoll_machine::Machine;
@@ -18,13 +19,11 @@ use atoll_storage::{
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
 use crate::error::OpError;
-use crate::garbage::Garbage;
 use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::row::Row;
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, TXNS_MAX};
 use crate::tables::{IndexSpec, TableContext, TableOptions, Tables};
-use crate::worker_number::WorkerNumbers;
 
 /// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
@@ -54,9 +53,8 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     partitions: u32,
     pub(crate) rows_in_section: usize,
     pub(crate) sample_every: u32,
-    pub(crate) workers: Arc<WorkerNumbers>,
-    /// Garbage of workers that are gone.
-    left: Mutex<Vec<Garbage>>,
+    /// Numbers of transactions that have been given out.
+    txns: AtomicU32,
     journal: OnceLock<Arc<dyn Journal>>,
 }
 
@@ -72,8 +70,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             partitions: options.partitions.max(1),
             rows_in_section: options.rows_in_section.max(1),
             sample_every: if options.accounting { SAMPLE_EVERY } else { 0 },
-            workers: Arc::default(),
-            left: Mutex::default(),
+            txns: AtomicU32::new(0),
             journal: OnceLock::new(),
         }
     }
@@ -272,20 +269,10 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Keeps the garbage that a worker could not free before it was dropped.
-    pub(crate) fn leave(&self, garbage: Garbage) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(garbage);
-    }
-
-    /// Whether workers that are gone have left garbage that
-    /// [`Worker::collect_garbage`](crate::Worker::collect_garbage) may free.
-    pub fn has_garbage(&self) -> bool {
-        !self.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// The garbage of one of the workers that are gone; empty if there is none.
-    pub(crate) fn take_left(&self) -> Garbage {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    /// A number below [`TXNS_MAX`] that no transaction has, if there is one.
+    pub(crate) fn txn_number(&self) -> Option<u32> {
+        let more = |number: u32| (number < TXNS_MAX as u32).then_some(number + 1);
+        self.txns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()
     }
 
     /// Counts of the transactions that have ended.

@@ -88,9 +88,12 @@ pub enum OpError {
     /// The changes cannot be made durable. The transaction has been rolled back.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// Too many workers are in use at a time.
+    #[error("{0} transactions are at work at a time, which is the most; end one and try again")]
+    TooManyWorkers(usize),
     /// Too many transactions are open at a time.
     #[error("{0} transactions are open at a time, which is the most; end one and try again")]
-    TooManyWorkers(usize),
+    TooManyTxns(usize),
 }
 
 impl OpError {

@@ -2,7 +2,8 @@
 //!
 //! A reader that is ordered before the retiring transaction may still need them. So they wait here,
 //! in the order in which they were retired, until the scheme's horizon has passed their stamp.
-//! [`Worker::collect_garbage`](crate::Worker::collect_garbage) frees them.
+//! [`crate::worker`] frees them before and after transactions, and
+//! [`Engine::collect_garbage`](crate::Engine::collect_garbage) while a worker is not in use.
 
 use std::collections::VecDeque;
 

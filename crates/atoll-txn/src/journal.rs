@@ -44,11 +44,11 @@ pub struct Commit {
 
 /// See the module.
 pub trait Journal: Send + Sync + 'static {
-    /// A recorder for a worker's transactions.
+    /// A recorder for transactions, one at a time.
     fn recorder(self: Arc<Self>) -> Box<dyn Recorder>;
 }
 
-/// A worker's access to the log; see the module.
+/// The access of transactions to the log; see the module.
 pub trait Recorder: Send {
     /// Waits for room for the records of a commit. Outside the gate.
     ///

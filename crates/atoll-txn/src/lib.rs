@@ -26,7 +26,6 @@ pub mod scheme;
 pub mod schemes;
 pub mod tables;
 pub mod worker;
-pub mod worker_number;
 
 pub use accounting::{Component, Components};
 pub use common::timestamp::{TimestampKind, UnknownTimestamps};
@@ -35,9 +34,10 @@ pub use error::OpError;
 pub use journal::{Journal, JournalError};
 pub use registry::{Counts, Taking};
 pub use row::{Row, RowEdit};
-pub use scheme::{AbortReason, Scheme};
+pub use scheme::{AbortReason, Scheme, TXNS_MAX};
 pub use schemes::{SchemeKind, SchemeOptions, SchemeVisitor, UnknownScheme};
 pub use tables::{IndexSpec, TableOptions};
 pub use worker::{
-    Begin, Buffers, Committed, Range, RowAccess, RowOp, RowPrefetch, Visit, Want, Worker,
+    Begin, Buffers, Call, Committed, Pool, Range, RowAccess, RowOp, RowPrefetch, Txn, Visit,
+    WORKERS_MAX, Want, Worker,
 };

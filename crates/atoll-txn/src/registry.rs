@@ -3,14 +3,14 @@
 //! A cut waits for no transaction. A transaction that is open at the cut may have stored values
 //! that the snapshot's memory contains but the snapshot must not show. So the taker of the snapshot
 //! collects the undo entries of these transactions. It takes references to the chunks of each
-//! worker's undo list, so no worker waits while it copies.
+//! transaction's undo list, so no worker waits while it copies.
 //!
 //! Protocol, for a cut of epoch `E` (epoch `E + 1` is sealed when [`Taking::collect`] is called)
-//! 1. A worker opens its [`TxnContext`] when it first stores, in the same section of the gate, and
-//!    closes it inside the gate, at the point where it commits or when it has undone everything.
-//!    The epoch of that section is the epoch in which the transaction ended.
-//! 2. A worker that closes in a later epoch than its first store, while a snapshot is being taken,
-//!    hands its list over.
+//! 1. A transaction opens its [`TxnContext`] when it first stores, in the same section of the gate,
+//!    and closes it inside the gate, at the point where it commits or when it has undone
+//!    everything. The epoch of that section is the epoch in which the transaction ended.
+//! 2. A transaction that closes in a later epoch than its first store, while a snapshot is being
+//!    taken, hands its list over.
 //! 3. The taker reads every context, then the lists that were handed over with an end after `E`.
 //!
 //! Invariants
@@ -23,8 +23,8 @@
 //!   a transaction ends under a sealed epoch (`WORKER-5`), so a later transaction that stores in
 //!   the same places does so after the seal.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_storage::TableId;
@@ -35,18 +35,16 @@ use crate::scheme::AbortReason;
 
 /// See the module.
 pub struct Registry<M: Machine> {
-    contexts: Latch<M, Vec<Weak<TxnContext<M>>>>,
+    contexts: Latch<M, Vec<Arc<TxnContext<M>>>>,
     handed_over: Latch<M, Vec<HandedOver>>,
     /// The number of snapshots being taken: each from before its cut until its taker has collected.
     takers: M::Word,
-    /// Counts of the workers that are gone.
-    past: Latch<M, Counts>,
 }
 
 /// The time from before a cut until [`Taking::collect`]; dropped when the snapshot is complete.
 pub struct Taking<'r, M: Machine>(&'r Registry<M>);
 
-/// The public part of a worker, which takers of snapshots read.
+/// The public part of a transaction's state, which takers of snapshots read.
 pub struct TxnContext<M: Machine> {
     open: Latch<M, Open>,
     commits: AtomicU64,
@@ -80,17 +78,12 @@ pub struct Counts {
 
 impl<M: Machine> Default for Registry<M> {
     fn default() -> Self {
-        Self {
-            contexts: Latch::default(),
-            handed_over: Latch::default(),
-            takers: M::Word::new(0),
-            past: Latch::default(),
-        }
+        Self { contexts: Latch::default(), handed_over: Latch::default(), takers: M::Word::new(0) }
     }
 }
 
 impl<M: Machine> Registry<M> {
-    /// Creates a context for a new worker.
+    /// Creates the context of a transaction's state.
     pub fn register(&self) -> Arc<TxnContext<M>> {
         let context = Arc::new(TxnContext {
             open: Latch::default(),
@@ -98,24 +91,13 @@ impl<M: Machine> Registry<M> {
             aborts: std::array::from_fn(|_| AtomicU64::new(0)),
             components: std::array::from_fn(|_| AtomicU64::new(0)),
         });
-        let mut contexts = self.contexts.take();
-        contexts.retain(|known| known.strong_count() > 0);
-        contexts.push(Arc::downgrade(&context));
+        self.contexts.take().push(Arc::clone(&context));
         context
     }
 
-    /// Keeps the counts of a worker that is gone.
-    pub fn retire(&self, context: &TxnContext<M>) {
-        let counts = context.counts();
-        self.past.take().add(counts);
-        context.commits.store(0, Ordering::Relaxed);
-        let others = context.aborts.iter().chain(&context.components);
-        others.for_each(|count| count.store(0, Ordering::Relaxed));
-    }
-
-    /// The counts of all workers, those that are gone included.
+    /// The counts of all transactions that have ended.
     pub fn counts(&self) -> Counts {
-        let mut sum = *self.past.take();
+        let mut sum = Counts::default();
         self.each(|context| sum.add(context.counts()));
         sum
     }
@@ -128,7 +110,7 @@ impl<M: Machine> Registry<M> {
     }
 
     fn each(&self, mut body: impl FnMut(&TxnContext<M>)) {
-        let contexts: Vec<_> = self.contexts.take().iter().filter_map(Weak::upgrade).collect();
+        let contexts = self.contexts.take().clone();
         contexts.iter().for_each(|context| body(context));
     }
 }
@@ -196,7 +178,7 @@ impl<M: Machine> TxnContext<M> {
         }
     }
 
-    /// Counts the end of a transaction. Only the worker of the context calls this.
+    /// Counts the end of a transaction. Only the transaction of the context calls this.
     pub fn count(&self, end: Result<(), AbortReason>) {
         let counter = match end {
             Ok(()) => &self.commits,
@@ -205,7 +187,7 @@ impl<M: Machine> TxnContext<M> {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Adds the times of a measured transaction. Only the worker of the context calls this.
+    /// Adds the times of a measured transaction. Only the transaction of the context calls this.
     pub fn spend(&self, spent: &Components) {
         for (sum, ns) in self.components.iter().zip(spent) {
             sum.store(sum.load(Ordering::Relaxed) + ns, Ordering::Relaxed);

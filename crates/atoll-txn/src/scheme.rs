@@ -152,6 +152,10 @@ pub trait States<R, G> {
     }
 }
 
+/// Most transactions that are open at a time. Each has a number below this one, by which schemes
+/// keep arrays.
+pub const TXNS_MAX: usize = 2048;
+
 /// When a scheme's transactions store their changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
@@ -234,11 +238,12 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     type State: Default + Send + Sync + 'static;
     /// The state of a gap.
     type Gap: Default + Send + Sync + 'static;
-    /// The state of a transaction; the worker uses it again for its next transaction.
+    /// The state of a transaction; it is used again for later transactions.
     type Local: Send + 'static;
 
-    /// A new transaction state for the worker with this number.
-    fn local(&self, worker: u32) -> Self::Local;
+    /// The state of the transactions with this number, one at a time; numbers are below
+    /// [`TXNS_MAX`].
+    fn local(&self, number: u32) -> Self::Local;
 
     /// Begins a transaction.
     ///

@@ -7,15 +7,16 @@ mod waiting;
 use std::sync::Arc;
 
 use atoll_storage::{SEGMENT_ROWS, Table};
+use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
 use atoll_txn::common::read_set::Versioned;
 use atoll_txn::scheme::{Place, States};
 use atoll_txn::schemes::adaptive::Adaptive;
-use atoll_txn::{AbortReason, Begin, Engine, OpError, SchemeOptions, TableOptions, Worker};
+use atoll_txn::{AbortReason, Begin, OpError, Pool, SchemeOptions, TableOptions};
 
 use waiting::{Waiting, after};
 
-type Here = Engine<Adaptive<Waiting>, Waiting>;
-type Hand = Worker<Adaptive<Waiting>, Waiting>;
+type Here = Pool<Adaptive<Waiting>, Waiting>;
+type Hand = Attached<Adaptive<Waiting>, Waiting>;
 
 /// The only row.
 const ROW: Place = Place::row(atoll_storage::TableId(0), 0);
@@ -23,7 +24,7 @@ const ROW: Place = Place::row(atoll_storage::TableId(0), 0);
 fn engine() -> (Arc<Here>, Arc<Table<Waiting>>) {
     let scheme = Adaptive::new(&SchemeOptions::default());
     let (engine, table) = waiting::engine(scheme, &TableOptions::default());
-    let mut worker = engine.worker().unwrap();
+    let mut worker = Attached::new(&engine).unwrap();
     worker.begin(Begin::default()).unwrap();
     worker.insert(&table, &[0i64.into(), 0i64.into()]).unwrap();
     worker.commit().unwrap();
@@ -49,7 +50,7 @@ fn read(worker: &mut Hand, table: &Table<Waiting>) -> Result<i64, OpError> {
 fn heat(engine: &Here, table: &Table<Waiting>, hands: &mut [Hand; 2]) {
     let [one, two] = hands;
     let mut failed = 0;
-    while !engine.scheme().is_pessimistic(ROW) {
+    while !engine.engine().scheme().is_pessimistic(ROW) {
         assert!(failed < 100, "it never gets hot");
         failed += 1;
         one.begin(Begin::default()).unwrap();
@@ -64,7 +65,7 @@ fn heat(engine: &Here, table: &Table<Waiting>, hands: &mut [Hand; 2]) {
 /// Runs transactions without conflicts until the row is left to validation again.
 fn calm(engine: &Here, table: &Table<Waiting>, hand: &mut Hand) -> u32 {
     let mut rounds = 0;
-    while engine.scheme().is_pessimistic(ROW) {
+    while engine.engine().scheme().is_pessimistic(ROW) {
         hand.begin(Begin::default()).unwrap();
         add(hand, table).unwrap();
         hand.commit().unwrap();
@@ -77,7 +78,7 @@ fn calm(engine: &Here, table: &Table<Waiting>, hand: &mut Hand) -> u32 {
 #[test]
 fn a_row_where_transactions_meet_is_locked_early_and_no_longer_when_they_do_not() {
     let (engine, table) = engine();
-    let mut hands = [engine.worker().unwrap(), engine.worker().unwrap()];
+    let mut hands = [Attached::new(&engine).unwrap(), Attached::new(&engine).unwrap()];
     for _ in 0..2 {
         heat(&engine, &table, &mut hands);
         let [one, two] = &mut hands;
@@ -101,7 +102,7 @@ fn a_row_where_transactions_meet_is_locked_early_and_no_longer_when_they_do_not(
 fn waiting_for_an_early_lock_keeps_a_row_from_cooling_down() {
     let rounds = [false, true].map(|waits| {
         let (engine, table) = engine();
-        let mut hands = [engine.worker().unwrap(), engine.worker().unwrap()];
+        let mut hands = [Attached::new(&engine).unwrap(), Attached::new(&engine).unwrap()];
         heat(&engine, &table, &mut hands);
         heat_once_more(&table, &mut hands);
         let [mut one, mut two] = hands;
@@ -134,17 +135,17 @@ fn heat_once_more(table: &Table<Waiting>, [one, two]: &mut [Hand; 2]) {
 #[test]
 fn a_reader_waits_for_as_long_as_somebody_stores_even_in_a_hurry() {
     let (engine, table) = engine();
-    let mut reader = engine.worker().unwrap();
+    let mut reader = Attached::new(&engine).unwrap();
     let begin = |reader: &mut Hand, read_only| {
         let engine = Arc::clone(&engine);
-        let version = |engine: &Here| engine.tables().row(ROW).version().load();
+        let version = |engine: &Here| engine.engine().tables().row(ROW).version().load();
         let before = version(&engine);
-        let state = engine.tables().row(ROW).version();
+        let state = engine.engine().tables().row(ROW).version();
         assert_eq!(state.lock(), Some(before));
         state.begin_storing();
         assert_ne!(version(&engine), before);
         let done = Arc::clone(&engine);
-        after(10_000, move || done.tables().row(ROW).version().unlock(before));
+        after(10_000, move || done.engine().tables().row(ROW).version().unlock(before));
         reader.begin(Begin { read_only, hurried: true, ..Begin::default() }).unwrap();
     };
     begin(&mut reader, true);
@@ -159,7 +160,7 @@ fn a_reader_waits_for_as_long_as_somebody_stores_even_in_a_hurry() {
 #[test]
 fn what_was_deleted_goes_although_nobody_only_reads() {
     let (engine, table) = engine();
-    let mut worker = engine.worker().unwrap();
+    let mut worker = Attached::new(&engine).unwrap();
     for id in 1..=2 * SEGMENT_ROWS as i64 {
         worker.begin(Begin::default()).unwrap();
         worker.insert(&table, &[id.into(), 0i64.into()]).unwrap();

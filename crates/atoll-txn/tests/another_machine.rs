@@ -12,10 +12,11 @@ use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::{Column, DataType, Directory, Schema, Table, Value};
 use atoll_txn::accounting::SAMPLE_EVERY;
+use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
 use atoll_txn::schemes::no_wait::NoWait;
 use atoll_txn::{
-    AbortReason, Begin, Component, Engine, EngineOptions, OpError, SchemeOptions, TableOptions,
-    Worker,
+    AbortReason, Begin, Component, Engine, EngineOptions, OpError, Pool, SchemeOptions,
+    TableOptions,
 };
 
 thread_local! {
@@ -98,7 +99,7 @@ impl Machine for Counting {
     }
 }
 
-type Here = Engine<NoWait<Counting>, Counting>;
+type Here = Pool<NoWait<Counting>, Counting>;
 
 fn engine() -> (Arc<Here>, Arc<Table<Counting>>) {
     let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
@@ -110,11 +111,11 @@ fn engine() -> (Arc<Here>, Arc<Table<Counting>>) {
     let store = Arc::new(Store::create_memfd("another-machine", &options).unwrap());
     let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
     let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
-    let engine = Arc::new(Engine::new(
+    let engine = Pool::new(Arc::new(Engine::new(
         NoWait::new(&SchemeOptions::default()),
         Arc::new(directory),
         EngineOptions::default(),
-    ));
+    )));
     let columns = vec![
         Column::new("id", DataType::Int64),
         Column::new("balance", DataType::Int64),
@@ -126,11 +127,11 @@ fn engine() -> (Arc<Here>, Arc<Table<Counting>>) {
 }
 
 fn read(
-    worker: &mut Worker<NoWait<Counting>, Counting>,
+    worker: &mut Attached<NoWait<Counting>, Counting>,
     table: &Table<Counting>,
     id: i64,
 ) -> Option<i64> {
-    let row = worker.read(table, &[id.into()], [1].into_iter()).unwrap()?;
+    let row = worker.read(table, &[id.into()], &[1]).unwrap()?;
     let Value::Int64(balance) = row[0] else { panic!("{row:?}") };
     Some(balance)
 }
@@ -142,7 +143,7 @@ fn row(id: i64, balance: i64) -> [Value; 3] {
 #[test]
 fn rows_are_inserted_read_changed_deleted_and_rolled_back() {
     let (engine, table) = engine();
-    let mut worker = engine.worker().unwrap();
+    let mut worker = Attached::new(&engine).unwrap();
     worker.begin(Begin::default()).unwrap();
     for id in 0..100 {
         worker.insert(&table, &row(id, id * 10)).unwrap();
@@ -178,7 +179,7 @@ fn rows_are_inserted_read_changed_deleted_and_rolled_back() {
 #[test]
 fn a_writer_is_refused_while_another_worker_reads_and_the_other_way_round() {
     let (engine, table) = engine();
-    let (mut one, mut two) = (engine.worker().unwrap(), engine.worker().unwrap());
+    let (mut one, mut two) = (Attached::new(&engine).unwrap(), Attached::new(&engine).unwrap());
     one.begin(Begin::default()).unwrap();
     one.insert(&table, &row(1, 10)).unwrap();
     one.commit().unwrap();
@@ -191,7 +192,7 @@ fn a_writer_is_refused_while_another_worker_reads_and_the_other_way_round() {
     refused(two.update(&table, &[1i64.into()], &[(1, 0i64.into())]).unwrap_err());
     assert!(one.update(&table, &[1i64.into()], &[(1, 11i64.into())]).unwrap());
     two.begin(Begin::default()).unwrap();
-    refused(two.read(&table, &[1i64.into()], [1].into_iter()).unwrap_err());
+    refused(two.read(&table, &[1i64.into()], &[1]).unwrap_err());
     one.commit().unwrap();
 
     one.begin(Begin::default()).unwrap();
@@ -205,7 +206,7 @@ fn a_writer_is_refused_while_another_worker_reads_and_the_other_way_round() {
 #[test]
 fn an_attempt_that_is_rolled_back_and_the_pause_after_it_are_accounted_to_the_abort() {
     let (engine, table) = engine();
-    let mut worker = engine.worker().unwrap();
+    let mut worker = Attached::new(&engine).unwrap();
     let mut run = |commits: bool| {
         // The last one is measured.
         for id in 0..i64::from(SAMPLE_EVERY) {
@@ -248,7 +249,7 @@ fn two_threads_that_collide_lose_nothing() {
     const ENOUGH: i64 = 1_000_000;
     const ACCOUNTS: i64 = 4;
     let (engine, table) = engine();
-    let mut worker = engine.worker().unwrap();
+    let mut worker = Attached::new(&engine).unwrap();
     worker.begin(Begin::default()).unwrap();
     (0..ACCOUNTS).for_each(|id| worker.insert(&table, &row(id, 0)).unwrap());
     worker.commit().unwrap();
@@ -257,7 +258,7 @@ fn two_threads_that_collide_lose_nothing() {
         for thread in 0..2i64 {
             let (engine, table, collided, rounds) = (&engine, &table, &collided, &rounds);
             scope.spawn(move || {
-                let mut worker = engine.worker().unwrap();
+                let mut worker = Attached::new(&engine).unwrap();
                 let goes_on = |round| round < ROUNDS || !collided.load(Native::Relaxed);
                 for round in (0..ENOUGH).take_while(|round| goes_on(*round)) {
                     rounds.fetch_add(1, Native::Relaxed);
@@ -266,7 +267,7 @@ fn two_threads_that_collide_lose_nothing() {
                         worker.begin(Begin::default()).unwrap();
                         let done = keys.iter().try_for_each(|id| {
                             let key = [Value::from(*id)];
-                            let row = worker.read(table, &key, [1].into_iter())?.unwrap();
+                            let row = worker.read(table, &key, &[1])?.unwrap();
                             let Value::Int64(balance) = row[0] else { panic!("{row:?}") };
                             std::thread::yield_now();
                             worker.update(table, &key, &[(1, (balance + 1).into())]).map(|_| ())

@@ -8,9 +8,10 @@ mod waiting;
 
 use atoll_storage::undo::UndoList;
 use atoll_storage::{Change, DENSE_ROWS, Filling, RowId, Table, Value};
+use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
 use atoll_txn::schemes::hstore::HStore;
 use atoll_txn::schemes::silo::Silo;
-use atoll_txn::{AbortReason, Begin, Engine, Scheme, SchemeOptions, TableOptions, Worker};
+use atoll_txn::{AbortReason, Begin, Pool, Scheme, SchemeOptions, TableOptions};
 
 use waiting::Waiting;
 
@@ -32,7 +33,7 @@ fn assert_guessed(table: &Table<Waiting>) {
 fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored() {
     let scheme = Silo::new(&SchemeOptions::default());
     let (engine, table) = waiting::engine(scheme, &TableOptions::default());
-    let mut worker = engine.worker().unwrap();
+    let mut worker = Attached::new(&engine).unwrap();
     // Several transactions: the key run of a worker outlives each.
     for keys in [0..40, 40..1000, 1000..ROWS] {
         worker.begin(Begin::default()).unwrap();
@@ -65,7 +66,7 @@ fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored(
 fn a_row_that_lies_elsewhere_does_not_make_those_be_forgotten_that_do_not() {
     let scheme = Silo::new(&SchemeOptions::default());
     let (engine, table) = waiting::engine(scheme, &TableOptions::default());
-    let mut worker = engine.worker().unwrap();
+    let mut worker = Attached::new(&engine).unwrap();
     worker.begin(Begin::default()).unwrap();
     for key in (0..10).chain(11..ROWS) {
         worker.insert(&table, &[key.cast_signed().into(), 0i64.into()]).unwrap();
@@ -96,19 +97,20 @@ fn is_exact(table: &Table<Waiting>, key: u64) -> bool {
     is_exact
 }
 
-type AnEngine<S> = std::sync::Arc<Engine<S, Waiting>>;
+type AnEngine<S> = std::sync::Arc<Pool<S, Waiting>>;
 
-fn end<S: Scheme<Waiting>>(worker: &mut Worker<S, Waiting>, commits: bool) {
+fn end<S: Scheme<Waiting>>(worker: &mut Attached<S, Waiting>, commits: bool) {
     match commits {
         true => worker.commit().unwrap(),
         false => worker.abort(AbortReason::Requested),
     }
-    worker.collect_garbage(usize::MAX);
+    worker.park();
+    worker.pool().collect_garbage(usize::MAX);
 }
 
 /// Inserts rows of these keys, and commits or not.
 fn insert<S: Scheme<Waiting>>(
-    worker: &mut Worker<S, Waiting>,
+    worker: &mut Attached<S, Waiting>,
     table: &Table<Waiting>,
     keys: std::ops::Range<u64>,
     commits: bool,
@@ -121,7 +123,7 @@ fn insert<S: Scheme<Waiting>>(
 }
 
 fn delete<S: Scheme<Waiting>>(
-    worker: &mut Worker<S, Waiting>,
+    worker: &mut Attached<S, Waiting>,
     table: &Table<Waiting>,
     key: u64,
     commits: bool,
@@ -135,7 +137,7 @@ fn delete<S: Scheme<Waiting>>(
 fn blocks_are_sure_until_broken<S: Scheme<Waiting>>(scheme: S) {
     const BLOCK: u64 = DENSE_ROWS;
     let (engine, table): (AnEngine<S>, _) = waiting::engine(scheme, &TableOptions::default());
-    let mut worker = engine.worker().unwrap();
+    let mut worker = Attached::new(&engine).unwrap();
     insert(&mut worker, &table, 0..BLOCK - 1, true);
     assert!(!is_exact(&table, 5), "one row is missing");
     insert(&mut worker, &table, BLOCK - 1..2 * BLOCK + 500, true);

@@ -8,14 +8,15 @@ use atoll_machine::Native;
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::layout::SEGMENT_ROWS;
 use atoll_storage::{Column, DataType, Directory, Schema, Value};
+use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
 use atoll_txn::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use atoll_txn::{
-    AbortReason, Begin, Engine, EngineOptions, IndexSpec, OpError, Scheme, TableOptions, Worker,
+    AbortReason, Begin, Engine, EngineOptions, IndexSpec, OpError, Pool, Scheme, TableOptions,
 };
 
 const ROWS: i64 = 20_000;
 
-fn engine<S: Scheme<Native>>(scheme: S) -> Arc<Engine<S, Native>> {
+fn engine<S: Scheme<Native>>(scheme: S) -> Arc<Pool<S, Native>> {
     let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
     let options = StoreOptions {
         capacity_bytes: SwingMalloc::capacity_for(&swing),
@@ -25,7 +26,7 @@ fn engine<S: Scheme<Native>>(scheme: S) -> Arc<Engine<S, Native>> {
     let store = Arc::new(Store::create_memfd("large", &options).unwrap());
     let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
     let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
-    Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()))
+    Pool::new(Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default())))
 }
 
 struct Large;
@@ -41,8 +42,8 @@ impl SchemeVisitor<Native> for Large {
             IndexSpec { name: "v".to_owned(), columns: vec!["value".to_owned()], unique: false };
         let options = TableOptions { indexes: vec![by_value], ..TableOptions::default() };
         let table = engine.create_table("t", schema, &options).unwrap();
-        let mut worker = engine.worker().unwrap();
-        let begin = |worker: &mut Worker<S, Native>| worker.begin(Begin::default()).unwrap();
+        let mut worker = Attached::new(&engine).unwrap();
+        let begin = |worker: &mut Attached<S, Native>| worker.begin(Begin::default()).unwrap();
         begin(&mut worker);
         (0..ROWS).for_each(|id| worker.insert(&table, &[id.into(), id.into()]).unwrap());
         worker.commit().unwrap();
@@ -66,7 +67,7 @@ impl SchemeVisitor<Native> for Large {
         assert_eq!(table.row_count(), ROWS as u64 / 2);
         begin(&mut worker);
         for id in 0..ROWS {
-            let read = worker.read(&table, &[id.into()], [1].into_iter()).unwrap();
+            let read = worker.read(&table, &[id.into()], &[1]).unwrap();
             assert_eq!(read, (id % 2 == 0).then(|| vec![Value::Int64(-id)]));
         }
         worker.commit().unwrap();
@@ -91,7 +92,7 @@ impl SchemeVisitor<Native> for Duplicates {
         let engine = engine(scheme);
         let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
         let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
-        let mut worker = engine.worker().unwrap();
+        let mut worker = Attached::new(&engine).unwrap();
         worker.begin(Begin::default()).unwrap();
         (0..rows).for_each(|id| worker.insert(&table, &[id.into()]).unwrap());
         worker.commit().unwrap();

@@ -10,16 +10,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use atoll_storage::{Table, Value};
+use atoll_txn::any::{AnyTxn, Attached};
 use atoll_txn::scheme::{Place, States};
 use atoll_txn::schemes::dl_detect::DlDetect;
-use atoll_txn::{
-    AbortReason, Begin, Engine, IndexSpec, OpError, Range, SchemeOptions, TableOptions, Worker,
-};
+use atoll_txn::{AbortReason, Begin, IndexSpec, OpError, Pool, Range, SchemeOptions, TableOptions};
 
 use waiting::{Waiting, after};
 
-type Here = Engine<DlDetect<Waiting>, Waiting>;
-type Hand = Worker<DlDetect<Waiting>, Waiting>;
+type Here = Pool<DlDetect<Waiting>, Waiting>;
+type Hand = Attached<DlDetect<Waiting>, Waiting>;
 
 fn row(id: i64, count: i64) -> [Value; 2] {
     [id.into(), count.into()]
@@ -33,7 +32,7 @@ fn scene() -> (Arc<Here>, Arc<Table<Waiting>>, [Hand; 2]) {
     let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
     let limit = SchemeOptions { lock_timeout_ns: 1000, ..SchemeOptions::default() };
     let (engine, table) = waiting::engine(DlDetect::<Waiting>::new(&limit), &options);
-    let [mut one, two] = [(); 2].map(|()| engine.worker().unwrap());
+    let [mut one, two] = [(); 2].map(|()| Attached::new(&engine).unwrap());
     one.begin(Begin::default()).unwrap();
     one.insert(&table, &row(0, 7)).unwrap();
     one.commit().unwrap();
@@ -50,7 +49,7 @@ fn who_waits_asks_for_nothing_again_that_it_has() {
     let said = Rc::clone(&is_held);
     after(500, move || {
         // Both transactions have read the gap of the only leaf.
-        said.set(Some(engine.tables().gap(leaf).check_sole_reader(2)));
+        said.set(Some(engine.engine().tables().gap(leaf).check_sole_reader(2)));
         one.commit().unwrap();
     });
     two.begin(Begin::default()).unwrap();

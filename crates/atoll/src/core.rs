@@ -1,4 +1,4 @@
-//! The core of a database: its engine, its memory, its leases and its pool of workers.
+//! The core of a database: its engine, its memory and its leases.
 //!
 //! Transactions, snapshots and the services (keeper, evictor, flusher) work on the core and share
 //! it; the core depends on none of them, except that it owns the evictor: a snapshot that outlives
@@ -12,7 +12,7 @@ use atoll_machine::{Machine, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer};
 use atoll_memory::{Memory, Purpose};
 use atoll_storage::{Directory, undo};
-use atoll_txn::any::{self, AnyEngine, AnyWorker};
+use atoll_txn::any::{self, AnyEngine, AnyTxn};
 use atoll_txn::{SchemeKind, SchemeOptions};
 
 use crate::acknowledger::Acknowledger;
@@ -35,15 +35,14 @@ const PARTITIONS_MAX: u32 = 4096;
 
 /// The engine of any scheme.
 pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
-/// A worker of the engine.
-pub(crate) type CoreWorker = Box<dyn AnyWorker<Native>>;
+/// A transaction of the engine.
+pub(crate) type CoreTxn = Box<dyn AnyTxn<Native>>;
 
 /// See the module. Snapshots in this process keep it alive.
 pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) scheme: SchemeKind,
     pub(crate) leases: Mutex<Leases>,
-    workers: Mutex<Vec<CoreWorker>>,
     pub(crate) topology: Topology,
     /// Serializes the taking of snapshots.
     taking: Mutex<()>,
@@ -97,7 +96,6 @@ impl Core {
             engine: any::engine(options.scheme, &scheme, directory, options.accounting),
             scheme: options.scheme,
             leases,
-            workers: Mutex::default(),
             topology,
             taking: Mutex::default(),
             errands: Arc::default(),
@@ -167,18 +165,9 @@ impl Core {
         }
     }
 
-    pub(crate) fn worker(&self) -> Result<CoreWorker> {
+    pub(crate) fn txn(&self) -> Result<CoreTxn> {
         self.check_owner()?;
-        let pooled = lock(&self.workers).pop();
-        match pooled {
-            Some(worker) => Ok(worker),
-            None => Arc::clone(&self.engine).any_worker().map_err(Error::of_op),
-        }
-    }
-
-    /// Returns a worker that has no open transaction to the pool.
-    pub(crate) fn give_back(&self, worker: CoreWorker) {
-        lock(&self.workers).push(worker);
+        Arc::clone(&self.engine).any_txn().map_err(Error::of_op)
     }
 
     /// A number for a lease within this process.
@@ -270,43 +259,13 @@ impl Core {
             if !table.may_be_sparse() {
                 continue;
             }
-            // Without a free slot at the gate, a later call compacts the table.
-            let Ok(mut worker) = self.worker() else { return };
-            worker.compact(&table, COMPACT_VALUES_MAX);
-            self.give_back(worker);
+            Arc::clone(&self.engine).compact(&table, COMPACT_VALUES_MAX);
         }
     }
 
-    /// Collects the garbage queues of idle workers, and the garbage that ended workers have left.
+    /// Collects the garbage queues of idle workers.
     pub(crate) fn collect_garbage(&self) {
-        let mut from = 0;
-        loop {
-            let mut workers = lock(&self.workers);
-            let with_garbage = (from..workers.len()).find(|at| workers[*at].has_garbage());
-            let Some(at) = with_garbage else { break };
-            let mut worker = workers.remove(at);
-            drop(workers);
-            worker.collect_garbage(COLLECT_MAX);
-            // Put the worker back at its position: workers at the end of the pool are used most and
-            // have their data in caches.
-            let mut workers = lock(&self.workers);
-            let at = at.min(workers.len());
-            workers.insert(at, worker);
-            from = at + 1;
-        }
-        if self.engine.has_garbage()
-            && let Ok(mut worker) = self.worker()
-        {
-            worker.collect_garbage(COLLECT_MAX);
-            self.give_back(worker);
-        }
-    }
-
-    /// The number of idle workers, and how many of them have garbage.
-    #[cfg(test)]
-    pub(crate) fn idle_workers(&self) -> (usize, usize) {
-        let workers = lock(&self.workers);
-        (workers.len(), workers.iter().filter(|worker| worker.has_garbage()).count())
+        self.engine.collect_garbage(COLLECT_MAX);
     }
 
     /// Checks that the data beyond the memory budget could be written out.

@@ -416,7 +416,7 @@ impl Database {
     /// [`Error::Aborted`] when the scheme does not let it begin.
     pub fn begin_with(&self, options: &TransactionOptions) -> Result<Transaction> {
         let core = &self.0.core;
-        let mut transaction = Transaction::new(Arc::clone(core), core.worker()?);
+        let mut transaction = Transaction::new(Arc::clone(core), core.txn()?);
         transaction.restart(options)?;
         Ok(transaction)
     }
@@ -427,7 +427,7 @@ impl Database {
     /// [`Error::TooManyTransactions`].
     pub fn session(&self) -> Result<Session> {
         let core = &self.0.core;
-        Ok(Session::new(Transaction::new(Arc::clone(core), core.worker()?)))
+        Ok(Session::new(Transaction::new(Arc::clone(core), core.txn()?)))
     }
 
     /// A number of lanes, at least one, by which a thread interleaves many transactions.
@@ -436,7 +436,7 @@ impl Database {
     /// [`Error::TooManyTransactions`].
     pub fn lanes(&self, count: usize) -> Result<Lanes> {
         let core = &self.0.core;
-        let transaction = |_| Ok(Transaction::new(Arc::clone(core), core.worker()?));
+        let transaction = |_| Ok(Transaction::new(Arc::clone(core), core.txn()?));
         let transactions = (0..count.max(1)).map(transaction).collect::<Result<_>>()?;
         Ok(Lanes::new(transactions, core.scheme.is_partitioned()))
     }
@@ -533,11 +533,11 @@ mod tests {
         }
         std::thread::sleep(Duration::from_millis(100));
         // The keeper may be working on one of the workers at this moment.
-        let waits = (0..1000).any(|_| db.0.core.idle_workers() == (2, 2));
+        let waits = (0..1000).any(|_| db.0.core.engine.idle_workers() == (2, 2));
         assert!(waits, "the reader may still need them");
         drop(reader);
         let began = Instant::now();
-        while db.0.core.idle_workers() != (3, 0) {
+        while db.0.core.engine.idle_workers() != (3, 0) {
             assert!(began.elapsed() < Duration::from_secs(60), "their garbage was not collected");
             std::thread::sleep(Duration::from_millis(5));
         }

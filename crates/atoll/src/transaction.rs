@@ -1,6 +1,5 @@
 //! Transactions as a program that embeds the database uses them.
 
-use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +11,7 @@ use atoll_txn::{
     AbortReason, Begin, Buffers, Committed, OpError, Range, RowAccess, RowOp, RowPrefetch, Want,
 };
 
-use crate::core::{Core, CoreWorker};
+use crate::core::{Core, CoreTxn};
 use crate::durability::Durability;
 use crate::error::{Error, TxnError, TxnResult};
 use crate::table::{Index, Table};
@@ -102,26 +101,26 @@ pub struct TransactionOptions {
 
 /// A serializable transaction. Dropping it rolls it back.
 ///
-/// It belongs to one thread, and has a worker.
+/// It may move between threads. Its first operation takes a worker, of which there are about a
+/// thousand, and [`Transaction::park`] lets go of it.
 pub struct Transaction {
     /// In a forked child, dropping this never frees the parent's core.
     core: Here<Arc<Core>>,
     /// Unique in the process.
     number: u64,
-    worker: Option<CoreWorker>,
+    /// `None` only while it is dropped.
+    txn: Option<CoreTxn>,
     /// Whether an error ended it: a retry would fail with the same error.
     failed: bool,
     durability: Option<Durability>,
-    _not_send: PhantomData<*const ()>,
 }
 
 impl Transaction {
-    pub(crate) fn new(core: Arc<Core>, worker: CoreWorker) -> Self {
+    pub(crate) fn new(core: Arc<Core>, txn: CoreTxn) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (worker, durability) = (Some(worker), None);
         let core = Here::new(core);
-        Self { core, number, worker, failed: false, durability, _not_send: PhantomData }
+        Self { core, number, txn: Some(txn), failed: false, durability: None }
     }
 
     /// Identifies the transaction for [`Transaction::check_is`].
@@ -139,15 +138,11 @@ impl Transaction {
 
     /// Runs an operation and records whether its error ended the transaction for good.
     #[inline]
-    fn with<R>(
-        &mut self,
-        body: impl FnOnce(&mut CoreWorker) -> Result<R, OpError>,
-    ) -> TxnResult<R> {
-        let worker =
-            self.worker.as_mut().expect("a transaction has its worker until it is dropped");
-        let done = body(worker);
+    fn with<R>(&mut self, body: impl FnOnce(&mut CoreTxn) -> Result<R, OpError>) -> TxnResult<R> {
+        let txn = self.txn.as_mut().expect("a transaction that is not dropped");
+        let done = body(txn);
         if let Err(error) = &done {
-            self.failed |= !matches!(error, OpError::Abort(_)) && !worker.is_open();
+            self.failed |= !matches!(error, OpError::Abort(_)) && !txn.is_open();
         }
         Ok(done?)
     }
@@ -156,10 +151,7 @@ impl Transaction {
     /// transaction that was open when this process was forked, because it is the parent's. A read
     /// of a single row does not change the parent's transaction, and is too short for the check.
     #[inline]
-    fn change<R>(
-        &mut self,
-        body: impl FnOnce(&mut CoreWorker) -> Result<R, OpError>,
-    ) -> TxnResult<R> {
+    fn change<R>(&mut self, body: impl FnOnce(&mut CoreTxn) -> Result<R, OpError>) -> TxnResult<R> {
         self.check_owner()?;
         self.with(body)
     }
@@ -187,7 +179,7 @@ impl Transaction {
         if row.len() != schema.columns().len() {
             schema.check_row(row).map_err(OpError::from)?;
         }
-        self.change(|worker| worker.insert(&table.core, row))
+        self.change(|txn| txn.insert(&table.core, row))
     }
 
     /// Inserts rows as if one after the other, but faster. `rows` is the concatenation of the rows,
@@ -200,7 +192,7 @@ impl Transaction {
         if rows.is_empty() {
             return Ok(());
         }
-        self.change(|worker| worker.insert(&table.core, rows))
+        self.change(|txn| txn.insert(&table.core, rows))
     }
 
     /// Reads the row with this primary key; `None` when there is none.
@@ -242,7 +234,7 @@ impl Transaction {
     ) -> TxnResult<Option<R>> {
         let mut result = None;
         let read = &mut |row: &Row<'_>| result = Some(body(row));
-        let found = self.with(|worker| worker.read_with(&table.core, key, read))?;
+        let found = self.with(|txn| txn.read_with(&table.core, key, read))?;
         Ok(result.filter(|_| found))
     }
 
@@ -259,7 +251,7 @@ impl Transaction {
         key: &[Value],
         changes: &[(usize, Value)],
     ) -> TxnResult<bool> {
-        self.change(|worker| worker.update(&table.core, key, changes))
+        self.change(|txn| txn.update(&table.core, key, changes))
     }
 
     /// Calls `body` with the row with this primary key to read and change it; returns `None` when
@@ -279,7 +271,7 @@ impl Transaction {
     ) -> TxnResult<Option<R>> {
         let mut result = None;
         let edit = &mut |row: &mut RowEdit<'_>| result = Some(body(row));
-        let found = self.change(|worker| worker.update_with(&table.core, key, edit))?;
+        let found = self.change(|txn| txn.update_with(&table.core, key, edit))?;
         Ok(result.filter(|_| found))
     }
 
@@ -333,7 +325,7 @@ impl Transaction {
         wants: impl Fn(usize) -> Want<'c>,
         mut body: impl FnMut(usize, Visit<'_, '_>),
     ) -> TxnResult<()> {
-        self.change(|worker| worker.visit(&table.core, keys, &wants, &mut body))
+        self.change(|txn| txn.visit(&table.core, keys, &wants, &mut body))
     }
 
     /// Performs one operation for each of these keys, in their order: reads a column into the
@@ -387,7 +379,7 @@ impl Transaction {
         buffers: Buffers<'_>,
         mut absent: impl FnMut(usize),
     ) -> TxnResult<()> {
-        self.change(|worker| worker.apply(&table.core, keys, ops, buffers, &mut absent))
+        self.change(|txn| txn.apply(&table.core, keys, ops, buffers, &mut absent))
     }
 
     /// Lets `body` read and replace single values of a table, one after the other. This is the
@@ -443,7 +435,7 @@ impl Transaction {
             let body = body.take().expect("a worker calls it once");
             result = Some(body(&mut Access { rows, failed: &mut failed }));
         };
-        self.change(|worker| worker.access(&table.core, access))?;
+        self.change(|txn| txn.access(&table.core, access))?;
         self.failed |= failed;
         result.expect("a worker calls it")
     }
@@ -453,7 +445,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::insert`].
     pub fn delete(&mut self, table: &Table, key: &[Value]) -> TxnResult<bool> {
-        self.change(|worker| worker.delete(&table.core, key))
+        self.change(|txn| txn.delete(&table.core, key))
     }
 
     /// Scans the rows of a range of an ordered index, in its order. `look` extracts a result from a
@@ -474,7 +466,7 @@ impl Transaction {
         let look = &mut |row: &Row<'_>| seen.set(Some(look(row)));
         let take = &mut || seen.take().map_or(ControlFlow::Continue(()), &mut take);
         let table = &index.table.core;
-        self.change(|worker| worker.scan(table, index.number, &range, look, take))
+        self.change(|txn| txn.scan(table, index.number, &range, look, take))
     }
 
     /// Prefetches, all at the same time, the cache lines that reading or changing these columns of
@@ -493,30 +485,30 @@ impl Transaction {
         keys: &[Value],
         columns: impl Fn(usize) -> &'c [usize],
     ) {
-        if let Some(worker) = &mut self.worker {
-            worker.prefetch_index(&table.core, keys);
-            worker.prefetch_rows(&[(&table.core, &columns)]);
+        if let Some(txn) = &mut self.txn {
+            txn.prefetch_index(&table.core, keys);
+            txn.prefetch_rows(&[(&table.core, &columns)]);
         }
     }
 
     /// As [`Transaction::prefetch`], of several tables at the same time. A prefetch for a table
     /// replaces the one before it for the same table.
     pub fn prefetch_all<const N: usize>(&mut self, wanted: [Prefetch<'_>; N]) {
-        let Some(worker) = &mut self.worker else { return };
+        let Some(txn) = &mut self.txn else { return };
         for one in &wanted {
-            worker.prefetch_index(&one.table.core, one.keys);
+            txn.prefetch_index(&one.table.core, one.keys);
         }
         let columns = wanted.map(|one| move |_: usize| one.columns);
         let wanted: [RowPrefetch<'_, '_, Native>; N] =
             std::array::from_fn(|at| (&*wanted[at].table.core, &columns[at] as _));
-        worker.prefetch_rows(&wanted);
+        txn.prefetch_rows(&wanted);
     }
 
     /// Prefetches the cache lines of the primary key's index that inserting rows with these keys
     /// will need. A hint; it helps a row that is inserted by itself, somewhat later.
     pub fn prefetch_new(&mut self, table: &Table, keys: &[Value]) {
-        if let Some(worker) = &mut self.worker {
-            worker.prefetch_index_for_insert(&table.core, keys);
+        if let Some(txn) = &mut self.txn {
+            txn.prefetch_index_for_insert(&table.core, keys);
         }
     }
 
@@ -536,11 +528,11 @@ impl Transaction {
         keys: &[Value],
         columns: impl Fn(usize) -> &'c [usize],
     ) {
-        if let Some(worker) = &mut self.worker {
-            if worker.prefetch_index(&table.core, keys) {
+        if let Some(txn) = &mut self.txn {
+            if txn.prefetch_index(&table.core, keys) {
                 Turn::default().await;
             }
-            worker.prefetch_rows(&[(&table.core, &columns)]);
+            txn.prefetch_rows(&[(&table.core, &columns)]);
             Turn::default().await;
         }
     }
@@ -575,7 +567,7 @@ impl Transaction {
 
     /// Commits: other transactions see the changes, but the commit may not be acknowledged yet.
     pub(crate) fn commit_unacknowledged(&mut self) -> TxnResult<Committed> {
-        self.change(|worker| worker.commit().map(|()| worker.committed()))
+        self.change(|txn| txn.commit().map(|()| txn.committed()))
     }
 
     /// Whether a commit can be acknowledged without waiting.
@@ -607,7 +599,7 @@ impl Transaction {
         self.failed = false;
         let TransactionOptions { partitions, read_only, durability } = options;
         self.durability = *durability;
-        self.with(|worker| worker.begin(Begin { partitions, read_only: *read_only, hurried }))
+        self.with(|txn| txn.begin(Begin { partitions, read_only: *read_only, hurried }))
     }
 
     /// The reason why an attempt ended: a conflict if the body gave up by itself but has read
@@ -616,7 +608,7 @@ impl Transaction {
         if !self.is_owner() {
             return end;
         }
-        match self.worker.as_mut().map(|worker| worker.check_consistent()) {
+        match self.txn.as_mut().map(|txn| txn.check_consistent()) {
             Some(Err(OpError::Abort(reason))) => TxnError::Abort(reason),
             _ => end,
         }
@@ -625,17 +617,17 @@ impl Transaction {
     /// Rolls back an attempt that did not commit; returns whether an error ended it for good.
     pub(crate) fn end_attempt(&mut self) -> bool {
         if self.is_owner()
-            && let Some(worker) = &mut self.worker
+            && let Some(txn) = &mut self.txn
         {
-            worker.abort(AbortReason::Requested);
+            txn.abort(AbortReason::Requested);
         }
         self.failed
     }
 
     /// Calls `pause` before another attempt.
     pub(crate) fn pause(&mut self, mut pause: impl FnMut()) {
-        if let Some(worker) = &mut self.worker {
-            worker.pause(&mut pause);
+        if let Some(txn) = &mut self.txn {
+            txn.pause(&mut pause);
         }
     }
 
@@ -652,9 +644,21 @@ impl Transaction {
     /// ```
     pub fn rollback(self) {}
 
+    /// Lets go of the worker until the next operation. An open transaction that is parked keeps its
+    /// locks and its changes, but no slot at the gate and no segment that it fills; so a server can
+    /// keep more transactions open than there are workers. If all workers are in use then, the next
+    /// operation fails with [`Error::TooManyTransactions`](crate::Error) and can be tried again.
+    pub fn park(&mut self) {
+        if self.is_owner()
+            && let Some(txn) = &mut self.txn
+        {
+            txn.park();
+        }
+    }
+
     /// Whether it can go on: no abort or error has rolled it back.
     pub fn is_open(&self) -> bool {
-        self.worker.as_ref().is_some_and(|worker| worker.is_open())
+        self.txn.as_ref().is_some_and(|txn| txn.is_open())
     }
 }
 
@@ -670,14 +674,13 @@ impl Drop for Attempts<'_> {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        let Some(mut worker) = self.worker.take() else { return };
+        let Some(mut txn) = self.txn.take() else { return };
         if self.is_owner() {
-            worker.abort(AbortReason::Requested);
-            self.core.give_back(worker);
+            txn.abort(AbortReason::Requested);
         } else {
             // The rows, locks and undo belong to the parent, which rolls back or commits them
             // itself.
-            std::mem::forget(worker);
+            std::mem::forget(txn);
         }
     }
 }

@@ -107,7 +107,11 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         let names = self.scene.cast.named && plan.steps.iter().any(|step| step.names());
         let keys = keys.filter(|_| !names);
         self.hands.begin(keys.as_deref(), plan)?;
-        for step in &plan.steps {
+        for (at, step) in plan.steps.iter().enumerate() {
+            if at % 2 == 1 {
+                // The next step may run on another worker.
+                self.hands.park();
+            }
             self.step(*step)?;
         }
         if plan.rolls_back {

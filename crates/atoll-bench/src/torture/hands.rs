@@ -10,9 +10,10 @@ use atoll::machine::Machine;
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::undo::Was;
 use atoll_storage::{Column, DataType, Directory, Schema, Table, Value, reader};
+use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
 use atoll_txn::{
-    AbortReason, Begin, Buffers, Engine, EngineOptions, IndexSpec, OpError, Range, Row as View,
-    RowOp, Scheme, TableOptions, Visit, Want, Worker,
+    AbortReason, Begin, Buffers, Engine, EngineOptions, IndexSpec, OpError, Pool, Range,
+    Row as View, RowOp, Scheme, TableOptions, Visit, Want,
 };
 
 use super::workload::{Plan, Walk};
@@ -84,7 +85,7 @@ pub enum ByName {
 
 /// A database with one table.
 pub struct Ground<S: Scheme<M>, M: Machine> {
-    pub(super) engine: Arc<Engine<S, M>>,
+    pub(super) engine: Arc<Pool<S, M>>,
     table: Arc<Table<M>>,
 }
 
@@ -116,7 +117,7 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
     /// An error of the system.
     pub fn new(scheme: S, options: EngineOptions, by_name: ByName) -> Result<Self, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let engine = Arc::new(Engine::new(scheme, Arc::new(directory()?), options));
+        let engine = Pool::new(Arc::new(Engine::new(scheme, Arc::new(directory()?), options)));
         let names = ["id", "version", "place", "mark", "amount", "stamp", "name", "named"];
         let columns = names.map(|name| Column::new(name, DataType::Int64));
         let schema = Schema::new(columns.to_vec(), &["id"]).map_err(|e| text(&e))?;
@@ -134,13 +135,13 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
         Ok(Self { engine, table })
     }
 
-    /// A worker for one thread.
+    /// A transaction for one thread.
     ///
     /// # Errors
     /// An error of the engine.
     pub fn hands(&self) -> Result<Hands<S, M>, String> {
-        let worker = self.engine.worker().map_err(|stop| stop.to_string())?;
-        Ok(Hands { table: Arc::clone(&self.table), worker })
+        let txn = Attached::new(&self.engine).map_err(|stop| stop.to_string())?;
+        Ok(Hands { table: Arc::clone(&self.table), txn })
     }
 
     /// The rows that a snapshot taken now shows, in any order. With `patched`, as it must be,
@@ -222,10 +223,10 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
     }
 }
 
-/// The worker of one thread.
+/// The transactions of one thread.
 pub struct Hands<S: Scheme<M>, M: Machine> {
     table: Arc<Table<M>>,
-    worker: Worker<S, M>,
+    txn: Attached<S, M>,
 }
 
 impl<S: Scheme<M>, M: Machine> Hands<S, M> {
@@ -234,20 +235,26 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     /// # Errors
     /// [`Halt`].
     pub fn begin(&mut self, keys: Option<&[i64]>, plan: &Plan) -> Result<(), Halt> {
-        let engine = self.worker.engine();
+        let engine = self.txn.pool();
         let keys = keys.unwrap_or_default().iter();
         let partitions: Vec<u32> = keys.map(|key| engine.partition(&[(*key).into()])).collect();
-        Ok(self.worker.begin(Begin {
+        Ok(self.txn.begin(Begin {
             partitions: &partitions,
             read_only: plan.read_only,
             hurried: plan.hurried,
         })?)
     }
 
-    /// Collects up to `most` entries of the garbage queues, the worker's own or those of ended
-    /// workers; called between transactions.
+    /// Lets go of the worker until the next operation.
+    pub fn park(&mut self) {
+        self.txn.park();
+    }
+
+    /// Collects up to `most` entries of the garbage queue of each worker that is not in use, the
+    /// own one among them; called between transactions.
     pub fn collect_garbage(&mut self, most: usize) {
-        self.worker.collect_garbage(most);
+        self.txn.park();
+        self.txn.pool().collect_garbage(most);
     }
 
     /// Commits.
@@ -255,12 +262,12 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     /// # Errors
     /// [`Halt`].
     pub fn commit(&mut self) -> Result<(), Halt> {
-        Ok(self.worker.commit()?)
+        Ok(self.txn.commit()?)
     }
 
     /// Rolls back; does nothing when the transaction has ended.
     pub fn roll_back(&mut self) {
-        self.worker.abort(AbortReason::Requested);
+        self.txn.abort(AbortReason::Requested);
     }
 
     /// Reads a row.
@@ -269,7 +276,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     /// [`Halt`].
     pub fn read(&mut self, key: i64) -> Result<Option<Row>, Halt> {
         let mut row = None;
-        let found = self.worker.read_with(&self.table, &[key.into()], &mut |view| {
+        let found = self.txn.read_with(&self.table, &[key.into()], &mut |view| {
             row = Some(row_of(view));
         })?;
         Ok(row.filter(|_| found))
@@ -282,7 +289,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     pub fn update(&mut self, key: i64, changes: &[(usize, i64)]) -> Result<bool, Halt> {
         let changes: Vec<(usize, Value)> =
             changes.iter().map(|(column, number)| (*column, (*number).into())).collect();
-        Ok(self.worker.update(&self.table, &[key.into()], &changes)?)
+        Ok(self.txn.update(&self.table, &[key.into()], &changes)?)
     }
 
     /// Changes columns depending on the old row, with one lookup; returns the old row.
@@ -295,7 +302,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         change: impl Fn(&Row) -> Vec<(usize, i64)>,
     ) -> Result<Option<Row>, Halt> {
         let mut before = None;
-        let found = self.worker.update_with(&self.table, &[key.into()], &mut |edit| {
+        let found = self.txn.update_with(&self.table, &[key.into()], &mut |edit| {
             let row = row_of(edit);
             change(&row).into_iter().for_each(|(column, number)| edit.set_i64(column, number));
             before = Some(row);
@@ -317,7 +324,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         let mut before = vec![None; keys.len()];
         let keys: Vec<Value> = keys.iter().map(|key| (*key).into()).collect();
         let wants = |at| Want { columns: &[VERSION, PLACE], update: changes(at) };
-        self.worker.visit(&self.table, &keys, &wants, &mut |at, visit| {
+        self.txn.visit(&self.table, &keys, &wants, &mut |at, visit| {
             before[at] = match visit {
                 Visit::Absent => None,
                 Visit::Read(view) => Some(row_of(view)),
@@ -366,7 +373,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
             for ((wanted, ops), of) in calls.zip(of.chunks(of_a_call)) {
                 let buffers = Buffers { input: &input, output: &mut output };
                 let mut note = |operation: usize| absent[of[operation]] += 1;
-                self.worker.apply(&self.table, wanted, ops, buffers, &mut note)?;
+                self.txn.apply(&self.table, wanted, ops, buffers, &mut note)?;
             }
         }
         let rows = output.as_chunks::<8>().0.as_chunks::<COLUMNS>().0.iter().enumerate();
@@ -389,7 +396,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         absent: &mut dyn FnMut(usize),
     ) -> Result<(), OpError> {
         let mut done = Ok(());
-        self.worker.access(&self.table, &mut |rows| {
+        self.txn.access(&self.table, &mut |rows| {
             let mut operations = keys.chunks(1).zip(ops).enumerate();
             done = operations.try_for_each(|(at, (key, op))| {
                 let is_there = match *op {
@@ -410,7 +417,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     /// # Errors
     /// [`Halt`].
     pub fn insert(&mut self, row: &Row) -> Result<bool, Halt> {
-        match self.worker.insert(&self.table, &row.map(Value::from)) {
+        match self.txn.insert(&self.table, &row.map(Value::from)) {
             Ok(()) => Ok(true),
             Err(OpError::DuplicateKey { .. }) => Ok(false),
             Err(stop) => Err(stop.into()),
@@ -423,7 +430,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     /// [`Halt`].
     pub fn insert_rows(&mut self, rows: &[Row]) -> Result<usize, Halt> {
         let values: Vec<Value> = rows.iter().flatten().map(|value| Value::from(*value)).collect();
-        match self.worker.insert(&self.table, &values) {
+        match self.txn.insert(&self.table, &values) {
             Ok(()) => Ok(rows.len()),
             Err(OpError::DuplicateKey { key, .. }) => {
                 let name = &self.table.schema().columns()[ID].name;
@@ -439,7 +446,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     /// # Errors
     /// [`Halt`].
     pub fn delete(&mut self, key: i64) -> Result<bool, Halt> {
-        Ok(self.worker.delete(&self.table, &[key.into()])?)
+        Ok(self.txn.delete(&self.table, &[key.into()])?)
     }
 
     /// The rows of a range of a column's index in the order of the walk.
@@ -457,7 +464,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         };
         let (mut rows, seen) = (Vec::new(), Cell::new([0; COLUMNS]));
         let look: &mut dyn FnMut(&View<'_, M>) = &mut |view| seen.set(row_of(view));
-        self.worker.scan(&self.table, index, &range, look, &mut || {
+        self.txn.scan(&self.table, index, &range, look, &mut || {
             rows.push(seen.get());
             match rows.len() == walk.limit {
                 true => ControlFlow::Break(()),

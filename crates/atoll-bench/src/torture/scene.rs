@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_snapshot_that_is_not_let_go_is_a_leak() {
         let leak = after(|scene| {
-            let cut = scene.ground.engine.memory().cut();
+            let cut = scene.ground.engine.engine().memory().cut();
             assert!(cut.epoch > 0);
         });
         assert_eq!(leak.as_deref(), Some("leak"));

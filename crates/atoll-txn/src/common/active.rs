@@ -10,7 +10,7 @@
 
 use atoll_machine::{Machine, Ordering, Word};
 
-use crate::worker_number::WORKERS_MAX;
+use crate::scheme::TXNS_MAX;
 
 const IDLE: u64 = 0;
 const CHOOSING: u64 = 1;
@@ -28,7 +28,7 @@ pub struct Active<M: Machine> {
 impl<M: Machine> Default for Active<M> {
     fn default() -> Self {
         Self {
-            slots: (0..WORKERS_MAX).map(|_| Line(M::Word::new(IDLE))).collect(),
+            slots: (0..TXNS_MAX).map(|_| Line(M::Word::new(IDLE))).collect(),
             used: M::Word::new(0),
             floor: Line(M::Word::new(0)),
         }
@@ -36,21 +36,21 @@ impl<M: Machine> Default for Active<M> {
 }
 
 impl<M: Machine> Active<M> {
-    /// Registers the worker with this number.
-    pub fn add(&self, worker: u32) {
+    /// Registers a transaction number.
+    pub fn add(&self, number: u32) {
         let mut used = self.used.load(Ordering::Relaxed);
-        while used <= u64::from(worker) {
-            let wanted = u64::from(worker) + 1;
+        while used <= u64::from(number) {
+            let wanted = u64::from(number) + 1;
             let grown =
                 self.used.compare_exchange(used, wanted, Ordering::SeqCst, Ordering::Relaxed);
             used = grown.err().unwrap_or(wanted);
         }
     }
 
-    /// Begins a transaction of the worker. Returns the first timestamp of `choose` that is above
-    /// the floor.
-    pub fn begin(&self, worker: u32, mut choose: impl FnMut() -> u64) -> u64 {
-        let slot = &self.slots[worker as usize].0;
+    /// Begins the transaction with this number. Returns the first timestamp of `choose` that is
+    /// above the floor.
+    pub fn begin(&self, number: u32, mut choose: impl FnMut() -> u64) -> u64 {
+        let slot = &self.slots[number as usize].0;
         slot.store(CHOOSING, Ordering::SeqCst);
         loop {
             let timestamp = choose();
@@ -61,9 +61,9 @@ impl<M: Machine> Active<M> {
         }
     }
 
-    /// Ends the transaction of the worker.
-    pub fn end(&self, worker: u32) {
-        self.slots[worker as usize].0.store(IDLE, Ordering::Release);
+    /// Ends the transaction with this number.
+    pub fn end(&self, number: u32) {
+        self.slots[number as usize].0.store(IDLE, Ordering::Release);
     }
 
     /// A timestamp below those of all transactions that are active or will begin; `now` if no

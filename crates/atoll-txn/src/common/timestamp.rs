@@ -1,12 +1,12 @@
 //! Timestamps: unique, growing numbers from one of four sources.
 //!
 //! "Staring into the Abyss", section 4.3, compares them: a counter under a mutex, an atomic
-//! counter, an atomic counter that gives out batches, and the CPU's clock joined with the worker's
-//! number. (A counter in hardware exists on a simulated machine only.)
+//! counter, an atomic counter that gives out batches, and the CPU's clock joined with the number of
+//! the transaction. (A counter in hardware exists on a simulated machine only.)
 //!
 //! - `TS-1`: no two timestamps are equal.
 //! - `TS-2`: with a mutex, an atomic counter or a clock, a timestamp that is taken after another
-//!   one was returned is greater. Batches do not guarantee this, but a worker that calls
+//!   one was returned is greater. Batches do not guarantee this, but a transaction that calls
 //!   [`Timestamps::discard`] gets a timestamp greater than all batches begun before.
 
 use std::fmt;
@@ -15,12 +15,14 @@ use std::str::FromStr;
 use atoll_machine::{Machine, Ordering, Word};
 
 use super::lock::AGE_BITS;
+use crate::scheme::TXNS_MAX;
 
 /// Timestamps in a batch.
 const BATCH: u64 = 16;
-/// A timestamp of the clock has the worker's number in this many low bits, and the time in units
+/// A timestamp of the clock has the transaction number in this many low bits, and the time in units
 /// of 2^[`CLOCK_SHIFT`] ns above them.
-const WORKER_BITS: u32 = 11;
+const NUMBER_BITS: u32 = 11;
+const _: () = assert!(TXNS_MAX <= 1 << NUMBER_BITS, "TS-1");
 const CLOCK_SHIFT: u32 = 4;
 /// The end of the clock's timestamps, after 104 days; a counter continues from there. A longer unit
 /// would last longer, but one unit must not be long enough for two successive transactions
@@ -35,9 +37,9 @@ pub enum TimestampKind {
     /// An atomic counter.
     #[default]
     Atomic,
-    /// An atomic counter from which each worker takes a batch at a time.
+    /// An atomic counter from which transactions take a batch at a time, by their numbers.
     Batched,
-    /// The clock, joined with the worker's number.
+    /// The clock, joined with the transaction's number.
     Clock,
 }
 
@@ -88,18 +90,18 @@ pub struct Timestamps<M: Machine> {
     clock_zero: u64,
 }
 
-/// What a worker keeps for its next timestamps.
+/// What the transactions with one number keep for their next timestamps.
 #[derive(Debug, Clone, Copy)]
 pub struct TimestampLocal {
-    worker: u64,
+    number: u64,
     next: u64,
     end: u64,
 }
 
 impl TimestampLocal {
-    /// Creates the state of the worker with this number.
-    pub fn new(worker: u32) -> Self {
-        Self { worker: worker.into(), next: 0, end: 0 }
+    /// Creates the state of the transactions with this number.
+    pub fn new(number: u32) -> Self {
+        Self { number: number.into(), next: 0, end: 0 }
     }
 }
 
@@ -127,9 +129,9 @@ impl<M: Machine> Timestamps<M> {
             }
             TimestampKind::Clock => {
                 let clock = (M::now_ns() - self.clock_zero) >> CLOCK_SHIFT;
-                let now = (clock + 1) << WORKER_BITS | local.worker;
+                let now = (clock + 1) << NUMBER_BITS | local.number;
                 // A second timestamp within a tick takes the next tick.
-                let next = now.max(local.next + (1 << WORKER_BITS));
+                let next = now.max(local.next + (1 << NUMBER_BITS));
                 if next >= CLOCK_END {
                     return self.counter.0.fetch_add(1, Ordering::SeqCst);
                 }
@@ -175,7 +177,7 @@ impl<M: Machine> Timestamps<M> {
         now
     }
 
-    /// Discards the rest of the worker's batch.
+    /// Discards the rest of the batch.
     pub fn discard(&self, local: &mut TimestampLocal) {
         if self.kind == TimestampKind::Batched {
             local.next = local.end;
@@ -208,10 +210,10 @@ mod tests {
             let source = Timestamps::<Native>::new(kind);
             let all = Mutex::new(Vec::new());
             std::thread::scope(|scope| {
-                for worker in 0..4 {
+                for number in 0..4 {
                     let (source, all) = (&source, &all);
                     scope.spawn(move || {
-                        let mut local = TimestampLocal::new(worker);
+                        let mut local = TimestampLocal::new(number);
                         let mine: Vec<u64> = (0..5000).map(|_| source.next(&mut local)).collect();
                         assert!(mine.is_sorted(), "{kind}");
                         all.lock().expect("no thread panics").extend(mine);
@@ -243,7 +245,7 @@ mod tests {
             let [mut one, mut two] = [1, 2].map(TimestampLocal::new);
             for _ in 0..40 {
                 let taken = [source.next(&mut one), source.next(&mut two), source.next(&mut two)];
-                // Within a tick of the clock, those of different workers are in no order.
+                // Within a tick of the clock, those of different transactions are in no order.
                 let begin = Native::now_ns();
                 while Native::now_ns() < begin + 100 {}
                 let newest = source.newest(&mut one);
@@ -272,7 +274,7 @@ mod tests {
     #[test]
     fn timestamps_of_a_clock_grow_and_fit_for_as_long_as_anybody_lives() {
         let source = Timestamps::<Ageing>::new(TimestampKind::Clock);
-        let mut workers = [3, 2047, 0].map(TimestampLocal::new);
+        let mut locals = [3, 2047, 0].map(TimestampLocal::new);
         let (mut last, mut clocked) = (0, 0);
         // Every power of two of nanoseconds up to 292 years, and the moment when the clock ends.
         let end = (CLOCK_END >> 11) << 4;
@@ -281,16 +283,16 @@ mod tests {
         moments.sort_unstable();
         for moment in moments {
             NOW.set(7 + moment);
-            for worker in &mut workers {
-                // In one tick those of a worker with a smaller number may be smaller.
+            for local in &mut locals {
+                // In one tick those of a transaction with a smaller number may be smaller.
                 NOW.set(NOW.get() + 16);
                 for _ in 0..3 {
-                    let next = source.next(worker);
+                    let next = source.next(local);
                     assert!(next < 1 << 61, "{moment}");
                     clocked += u64::from(next < CLOCK_END);
                 }
-                let next = source.next(worker);
-                assert!(next > last || next < CLOCK_END && worker.worker == 0, "{moment}");
+                let next = source.next(local);
+                assert!(next > last || next < CLOCK_END && local.number == 0, "{moment}");
                 last = last.max(next);
             }
         }

@@ -9,9 +9,10 @@
 //! records, up to the one from which it started before. If it walked over the whole chain each
 //! time, writers might extend the chain faster than the reader walks.
 //!
-//! Each worker stores its delta records in its own chunks of words. It fills the chunks in turn and
-//! uses them again in the same order, when no reader can need their records. So a worker allocates
-//! nothing after a warm-up, and workers share no cache lines except by reading.
+//! Transactions store their delta records in chunks of words, each in those of its number. It fills
+//! the chunks in turn and use them again in the same order, when no reader can need their records.
+//! So a transaction allocates nothing after a warm-up, and transactions share no cache lines except
+//! by reading.
 //!
 //! ```text
 //! record   stamp | next | present (1 bit), columns | cells
@@ -48,15 +49,15 @@ impl DeltaRecordId {
     /// No record.
     pub const NONE: Self = Self(0);
 
-    fn new(worker: u32, chunk: u32, offset: usize) -> Self {
-        let worker = u64::from(worker + 1) << (OFFSET_BITS + CHUNK_BITS);
-        Self(worker | u64::from(chunk) << OFFSET_BITS | offset as u64)
+    fn new(number: u32, chunk: u32, offset: usize) -> Self {
+        let number = u64::from(number + 1) << (OFFSET_BITS + CHUNK_BITS);
+        Self(number | u64::from(chunk) << OFFSET_BITS | offset as u64)
     }
 
     fn place(self) -> (u64, u64, usize) {
-        let worker = (self.0 >> (OFFSET_BITS + CHUNK_BITS)) - 1;
+        let number = (self.0 >> (OFFSET_BITS + CHUNK_BITS)) - 1;
         let chunk = self.0 >> OFFSET_BITS & ((1 << CHUNK_BITS) - 1);
-        (worker, chunk, (self.0 & ((1 << OFFSET_BITS) - 1)) as usize)
+        (number, chunk, (self.0 & ((1 << OFFSET_BITS) - 1)) as usize)
     }
 }
 
@@ -80,11 +81,11 @@ impl OlderVersion {
 
 struct Arena<M: Machine> {
     chunks: StableVec<Array<M::Word>>,
-    /// The state of a worker with this number that is gone.
+    /// The state, while no writer has this number.
     left: Mutex<Own>,
 }
 
-/// A worker's state of its chunks.
+/// The state of the chunks of one number.
 #[derive(Debug, Default)]
 struct Own {
     made: u32,
@@ -96,13 +97,13 @@ struct Own {
     free: Vec<u32>,
 }
 
-/// The delta records of all workers.
+/// The delta records of all transactions.
 pub struct VersionChains<M: Machine>(StableVec<Arena<M>>);
 
-/// The part of one worker, which alone writes there.
+/// The chunks of one number; only the open transaction with the number writes there.
 pub struct VersionChainWriter<M: Machine> {
     chains: Arc<VersionChains<M>>,
-    worker: u32,
+    number: u32,
     own: Own,
 }
 
@@ -114,8 +115,8 @@ impl<M: Machine> Default for VersionChains<M> {
 
 impl<M: Machine> VersionChains<M> {
     fn words(&self, record: DeltaRecordId) -> &[M::Word] {
-        let (worker, chunk, offset) = record.place();
-        let arena = self.0.get(worker).expect("a record's worker has an arena");
+        let (number, chunk, offset) = record.place();
+        let arena = self.0.get(number).expect("a record's number has an arena");
         &arena.chunks.get(chunk).expect("a record's chunk was made")[offset..]
     }
 
@@ -189,14 +190,14 @@ impl<M: Machine> VersionChains<M> {
 }
 
 impl<M: Machine> VersionChainWriter<M> {
-    /// The part of the worker with this number, of which there must be one at a time.
-    pub fn new(chains: Arc<VersionChains<M>>, worker: u32) -> Self {
-        let arena = chains.0.get_or_init(worker.into(), || Arena {
+    /// The writer of this number, of which there must be one at a time.
+    pub fn new(chains: Arc<VersionChains<M>>, number: u32) -> Self {
+        let arena = chains.0.get_or_init(number.into(), || Arena {
             chunks: StableVec::default(),
             left: Mutex::default(),
         });
         let own = std::mem::take(&mut *arena.left.lock().unwrap_or_else(PoisonError::into_inner));
-        Self { chains, worker, own }
+        Self { chains, number, own }
     }
 
     /// Writes a delta record in front of the chain `next`. It restores `before`, a version of stamp
@@ -212,7 +213,7 @@ impl<M: Machine> VersionChainWriter<M> {
         let needed = HEADER_WORDS + cells().sum::<usize>();
         let (chunk, offset) = self.allocate(needed);
         self.own.newest_stamp = self.own.newest_stamp.max(replaced_by);
-        let record = DeltaRecordId::new(self.worker, chunk, offset);
+        let record = DeltaRecordId::new(self.number, chunk, offset);
         let words = self.chains.words(record);
         words[1].store(next.0, Ordering::Relaxed);
         let count = before.cells().count() as u64;
@@ -266,7 +267,7 @@ impl<M: Machine> VersionChainWriter<M> {
     }
 
     fn arena(&self) -> &Arena<M> {
-        self.chains.0.get(self.worker.into()).expect("made with the writer")
+        self.chains.0.get(self.number.into()).expect("made with the writer")
     }
 
     fn arena_words(&self, chunk: u32) -> usize {
@@ -360,7 +361,7 @@ mod tests {
         assert_eq!(
             VersionChainWriter::new(chains, 0).own.made,
             made,
-            "a new worker goes on with them"
+            "a new writer goes on with them"
         );
     }
 

@@ -290,7 +290,7 @@ mod tests {
                     }
                     scheme.end(writer, &few, commits);
                 };
-                let mut writers = [1, 2].map(|worker| scheme.local(worker));
+                let mut writers = [1, 2].map(|number| scheme.local(number));
                 take(&mut writers[0]);
                 let mut looks = 0;
                 let _ = scheme.read(&mut reader, &few, target(), &mut |_| {

@@ -4,11 +4,11 @@
 //! The worker cannot prefetch for such keys. It can only let the cache misses of the next access
 //! begin while those of this access are still outstanding. A CPU executes a few hundred
 //! instructions ahead, so an access must be shorter than that. Therefore the worker does once what
-//! each call of [`Worker::apply`] would repeat: it stays inside the gate from access to access, and
+//! each call of [`Call::apply`] would repeat: it stays inside the gate from access to access, and
 //! leaves when another thread waits for it.
 //!
 //! - `ACCESS-1`: an access that the fast path cannot execute (`APPLY-1`), or that is invalid,
-//!   leaves the gate and goes through [`Worker::apply`] as a call of its own.
+//!   leaves the gate and goes through [`Call::apply`] as a call of its own.
 //! - `ACCESS-2`: the worker shows its stores to takers before it leaves the gate, as at the end of
 //!   any step.
 //! - `ACCESS-3`: a value that was put in place may be stored a few puts later ([`super::late`]),
@@ -24,38 +24,41 @@ use atoll_memory::Inside;
 use atoll_storage::{Change, PlainColumn, RowId, StorageError, Table, Value};
 
 use super::apply::{Buffers, Checked, RowOp};
+use super::call::Call;
+use super::found::{Found, Wanted};
 use super::late::Late;
-use super::step::{Found, Here, Step, Wanted};
-use super::{State, Txn, Worker};
+use super::step::{Here, Step};
+use super::thread::Thread;
+use super::txn::{Phase, TxnState};
 use crate::error::OpError;
 use crate::scheme::{Conflict, Scheme};
 use crate::tables::TableContext;
 use exact::Keys;
 
-/// Reads and replaces values of a table, see [`Worker::access`]. Values are encoded as in
+/// Reads and replaces values of a table, see [`Call::access`]. Values are encoded as in
 /// [`super::RowOp`].
 pub trait RowAccess {
     /// Copies a value of the row of a key into the first bytes of `into`. Returns false if there is
     /// no row; the bytes of `into` are undefined then.
     ///
     /// # Errors
-    /// As [`Worker::apply`].
+    /// As [`Call::apply`].
     fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, OpError>;
 
     /// Replaces a value of the row of a key by the first bytes of `bytes`. Returns false if there
     /// is no row.
     ///
     /// # Errors
-    /// As [`Worker::apply`]. An out-of-memory error may be that of an earlier put.
+    /// As [`Call::apply`]. An out-of-memory error may be that of an earlier put.
     fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, OpError>;
 
-    /// Whether the transaction can go on, see [`Worker::is_open`].
+    /// Whether the transaction can go on, see [`Call::is_open`].
     fn is_open(&self) -> bool;
 }
 
 /// See the module.
 struct Access<'w, S: Scheme<M>, M: Machine> {
-    worker: &'w mut Worker<S, M>,
+    call: Call<'w, S, M>,
     table: &'w Table<M>,
     /// Keys that the transaction may access.
     keys: Keys,
@@ -65,7 +68,7 @@ struct Access<'w, S: Scheme<M>, M: Machine> {
     returned: bool,
 }
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Lets `body` access rows of a table one after the other. The worker stays inside the gate
     /// between accesses, so `body` must not wait for other threads: a cut, and a thread that seals
     /// the epoch after it, waits until the next access or the end of `body`.
@@ -80,7 +83,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     ) -> Result<(), OpError> {
         self.check_table(table)?;
         let keys = Keys::of(self, table);
-        let mut access = Access { worker: self, table, keys, inside: None, returned: false };
+        let call = self.reborrow();
+        let mut access = Access { call, table, keys, inside: None, returned: false };
         body(&mut access);
         access.returned = true;
         access.leave()
@@ -96,7 +100,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         key: &[Value],
         (column, is_put): (usize, bool),
         act: impl FnOnce(
-            (&mut Txn<S, M>, &mut Late),
+            (&mut TxnState<S, M>, &mut Late),
             Here<'_, S, M>,
             (Found<'_, S, M>, u64),
             Checked,
@@ -104,20 +108,20 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     ) -> Step<()> {
         let Some(aim) = Checked::alone(self.table, column, is_put) else { return Step::Again };
         let Ok((hash, predicted)) = self.table.hash_and_predict(key) else { return Step::Again };
-        if !self.worker.has_named(self.table, key.first(), is_put) {
+        if !self.call.has_named(self.table, key.first(), is_put) {
             return Step::Again;
         }
         let inside = match self.inside {
-            Some(inside) if !self.worker.member.is_awaited(inside) => inside,
+            Some(inside) if !self.call.thread.member.is_awaited(inside) => inside,
             _ => match self.renew() {
                 Ok(Some(inside)) => inside,
                 Ok(None) => return Step::Again,
                 Err(error) => return Step::Failed(error),
             },
         };
-        let Worker { engine, txn, late, .. } = &mut *self.worker;
+        let Call { engine, thread: Thread { late, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
-        let here = (&**engine, context, Change::forward(inside));
+        let here = (*engine, context, Change::forward(inside));
         let found = predicted.and_then(|row| Found::at_predicted(context, row, hash));
         let is_hash_unique = self.table.is_hash_unique(hash);
         let found = found.filter(|found| is_hash_unique && found.meta.has_hash(hash));
@@ -131,8 +135,8 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     #[cold]
     fn renew(&mut self) -> Result<Option<Inside>, OpError> {
         self.leave()?;
-        if self.worker.is_open() && self.worker.txn.may_use_fast_path() {
-            self.inside = Some(self.worker.member.go_in());
+        if self.call.is_open() && self.call.txn.may_use_fast_path() {
+            self.inside = Some(self.call.thread.member.go_in());
         }
         Ok(self.inside)
     }
@@ -140,20 +144,20 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     /// Stores pending puts and leaves the gate.
     fn leave(&mut self) -> Result<(), OpError> {
         let Some(inside) = self.inside else { return Ok(()) };
-        let Worker { engine, txn, late, .. } = &mut *self.worker;
+        let Call { engine, thread: Thread { late, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
         let stored = txn.store_all(context, Change::forward(inside), late);
         self.go_out();
-        stored.map_err(|error| self.worker.fail(error))
+        stored.map_err(|error| self.call.fail(error))
     }
 
     /// Leaves the gate. Pending puts are lost.
     fn go_out(&mut self) {
-        let Worker { member, txn, context, late, .. } = &mut *self.worker;
+        let Call { thread: Thread { member, late, .. }, txn, .. } = &mut self.call;
         late.clear();
         if self.inside.take().is_some() {
-            if Txn::<S, M>::IN_PLACE {
-                txn.show(context); // ACCESS-2
+            if TxnState::<S, M>::IN_PLACE {
+                txn.show(); // ACCESS-2
             }
             member.go_out();
         }
@@ -171,21 +175,21 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     ) -> Result<bool, OpError> {
         self.leave()?;
         match fast {
-            Step::Conflict(conflict) => self.worker.on_conflict(conflict, &mut 0)?,
-            Step::Failed(error) if self.worker.is_open() => {
-                return Err(self.worker.fail_with(error));
+            Step::Conflict(conflict) => self.call.on_conflict(conflict, &mut 0)?,
+            Step::Failed(error) if self.call.is_open() => {
+                return Err(self.call.fail_with(error));
             }
             Step::Failed(error) => return Err(error),
             Step::Done(()) | Step::Again => {}
         }
         self.table.hash_of(key)?; // Checks that it is one key.
         let mut is_there = true;
-        self.worker.apply(self.table, key, &[op], buffers, &mut |_| is_there = false)?;
+        self.call.apply(self.table, key, &[op], buffers, &mut |_| is_there = false)?;
         Ok(is_there)
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Finds the row of a key with a wrong prediction.
     // Not inlined, so that the fast path keeps its values in registers.
     #[inline(never)]
@@ -282,7 +286,7 @@ impl<S: Scheme<M>, M: Machine> RowAccess for Access<'_, S, M> {
     }
 
     fn is_open(&self) -> bool {
-        self.worker.is_open()
+        self.call.is_open()
     }
 }
 
@@ -333,13 +337,13 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
 
     #[inline(always)]
     fn put_fast(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
-        let is_allowed = !self.worker.read_only;
+        let is_allowed = !self.call.txn.read_only;
         self.fast(key, (column, true), |(txn, late), here, found, aim| {
             let (_, context, _) = here;
             if !is_allowed {
                 return Step::Again;
             }
-            if !Txn::<S, M>::IN_PLACE {
+            if !TxnState::<S, M>::IN_PLACE {
                 let (found, hash) = found;
                 return txn.try_fast(here, found, hash, aim, bytes, &mut []).into();
             }
@@ -374,7 +378,7 @@ impl<S: Scheme<M>, M: Machine> Drop for Access<'_, S, M> {
     fn drop(&mut self) {
         // A panic may have stopped an access half way. If the transaction has ended before, the
         // flag must not affect the next one.
-        self.worker.txn.is_broken |= !self.returned && self.worker.state == State::Open;
+        self.call.txn.is_broken |= !self.returned && self.call.txn.phase == Phase::Open;
         self.go_out();
     }
 }

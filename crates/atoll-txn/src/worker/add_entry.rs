@@ -10,10 +10,11 @@ use atoll_machine::Machine;
 use atoll_storage::ordered::{KEY_BYTES_MAX, KeyRange, encode};
 use atoll_storage::{StorageError, Table, key};
 
+use super::call::Call;
 use super::entries::Entries;
-use super::scan::ScanBuffers;
+use super::range::ScanBuffers;
 use super::step::Step;
-use super::{Txn, Worker};
+use super::txn::TxnState;
 use crate::accounting::Component;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -44,7 +45,7 @@ impl<'r> Addition<'r> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Adds the entries that steps have noted to their indexes.
     #[inline(always)]
     pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), OpError> {
@@ -56,12 +57,12 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         while self.txn.entries.has_new() {
             self.check_entry_length(table)?;
             self.check_entry_partitions(table)?;
-            let mut buffers = std::mem::take(&mut self.scan_buffers);
+            let mut buffers = std::mem::take(&mut self.thread.scan_buffers);
             let mut addition = Addition::of(&self.txn.entries, &mut buffers);
-            let clash = self.until_done(table, |engine, txn, context, _| {
+            let clash = self.until_done(table, |txn, (engine, context, _)| {
                 txn.add_entry(engine, context, &mut addition)
             });
-            self.scan_buffers = buffers;
+            self.thread.scan_buffers = buffers;
             let clash = clash?;
             self.txn.entries.added += 1;
             if clash {
@@ -97,7 +98,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Adds the next entry and registers the gap insert. `Done(true)` means that the index is
     /// unique and another row has the key.
     fn add_entry(

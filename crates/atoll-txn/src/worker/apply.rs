@@ -14,9 +14,11 @@ use std::ops::Range;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, PlainColumn, Slot, StorageError, Table, Value};
 
+use super::call::Call;
+use super::found::{Found, Wanted};
 use super::key_batch::{Aim, Aims, KeyBatch, Seen as SeenRows};
-use super::step::{Found, Here, Step, Wanted};
-use super::{Txn, Worker};
+use super::step::{Here, Step};
+use super::txn::TxnState;
 use crate::before_image::BeforeImage;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -175,7 +177,7 @@ impl<M: Machine> Ops<'_, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Executes an operation for each of the keys, in their order. Calls `absent` with the position
     /// of each key that has no row. `keys` is a concatenation of keys, each with as many values as
     /// the primary key has columns.
@@ -227,7 +229,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             self.check_writable(table)?;
         }
         self.check_partition(table, key.first(), aim.is_put)?;
-        self.until_done(table, |engine, txn, context, change| {
+        self.until_done(table, |txn, (engine, context, change)| {
             let here = (engine, context, change);
             // Prefetch the value while the row is verified and requested.
             let found = txn.locate_with(context, wanted, |found| {
@@ -261,7 +263,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline]
     fn apply_some(
         &mut self,

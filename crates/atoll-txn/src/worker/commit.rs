@@ -21,8 +21,11 @@ use std::ops::Range;
 use atoll_machine::Machine;
 use atoll_storage::{Change, RowId, StorageError, TableId};
 
+use super::call::Call;
 use super::entries::Entry;
-use super::{State, Txn, Worker, target};
+use super::found::target;
+use super::thread::Thread;
+use super::txn::{Phase, TxnState};
 use crate::accounting::Component;
 use crate::edits::{EditedRow, What};
 use crate::engine::Engine;
@@ -58,23 +61,23 @@ pub(super) fn seal<S: Scheme<M>, M: Machine>(engine: &Engine<S, M>, sealed: &mut
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Commits the transaction.
     ///
     /// # Errors
     /// [`OpError::Abort`]; [`OpError::Storage`] if the system is out of memory;
     /// [`OpError::Journal`]. The transaction has been rolled back.
     pub fn commit(&mut self) -> Result<(), OpError> {
-        self.check_open().inspect_err(|_| self.state = State::Idle)?;
+        self.check_open().inspect_err(|_| self.txn.phase = Phase::Idle)?;
         self.txn.stopwatch.switch::<M>(Component::Manager);
         self.write_down()?;
-        if Txn::<S, M>::IN_PLACE {
+        if TxnState::<S, M>::IN_PLACE {
             self.commit_in_place()?
         } else {
             self.store_and_commit()?
         }
         self.txn.stopwatch.switch::<M>(Component::Useful);
-        self.finish(Ok(()), State::Idle);
+        self.finish(Ok(()), Phase::Idle);
         if std::mem::take(&mut self.txn.forget) {
             self.engine.memory().tidy();
         }
@@ -90,7 +93,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 Err(conflict) => self.on_conflict(conflict, &mut round)?,
             }
         }
-        let Self { engine, member, txn, context, sealed, .. } = self;
+        let Self { engine, thread: Thread { member, sealed, .. }, txn } = self;
         let section = member.enter();
         let epoch = section.inside().epoch;
         seal(engine, sealed, epoch);
@@ -100,9 +103,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             return Err(self.abort_with(reason));
         }
         txn.record(engine, epoch);
-        if txn.shown != 0 {
-            context.close(&engine.registry, epoch, txn.undo.first_epoch());
-        }
+        txn.close(engine, epoch);
         txn.remove_gone(engine);
         if txn.forget {
             txn.forget_now(engine, Change::forward(section.inside()));
@@ -120,21 +121,18 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let mut round = 0;
         let mut stored = 0;
         loop {
-            let Self { engine, member, txn, context, sealed, .. } = self;
+            let Self { engine, thread: Thread { member, sealed, .. }, txn } = self;
             let section = member.enter();
             seal(engine, sealed, section.inside().epoch);
             let change = Change::forward(section.inside());
             let done = txn.store_some(engine, change, stored);
             if stored > 0 || !matches!(done, Ok(Stored::All)) {
-                txn.show(context);
+                txn.show();
             }
             match done {
                 Ok(Stored::All) => {
                     txn.record(engine, change.inside.epoch);
-                    if txn.shown != 0 {
-                        let first = txn.undo.first_epoch();
-                        context.close(&engine.registry, change.inside.epoch, first);
-                    }
+                    txn.close(engine, change.inside.epoch);
                     break;
                 }
                 Ok(Stored::UpTo(rows)) => stored = rows,
@@ -148,7 +146,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 }
             }
         }
-        let Self { engine, txn, garbage, .. } = self;
+        let Self { engine, thread: Thread { garbage, .. }, txn } = self;
         let stamp = engine.scheme.stamp(&txn.local);
         engine.scheme.end(&mut txn.local, engine.tables(), true);
         txn.retire_committed(garbage, engine, stamp);
@@ -156,7 +154,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// In place, while the rows are locked: removes the entries of deleted rows and of old keys.
     fn remove_gone(&mut self, engine: &Engine<S, M>) {
         for gone in &self.gone {

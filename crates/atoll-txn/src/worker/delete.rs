@@ -3,8 +3,10 @@
 use atoll_machine::Machine;
 use atoll_storage::{Change, Table, Value};
 
-use super::step::{Step, Wanted};
-use super::{Named, Txn, Worker};
+use super::call::Call;
+use super::found::Wanted;
+use super::step::Step;
+use super::txn::{Named, TxnState};
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -12,7 +14,7 @@ use crate::row::Row;
 use crate::scheme::Scheme;
 use crate::tables::TableContext;
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Deletes the row with this key. Returns false if there is none.
     ///
     /// # Errors
@@ -20,13 +22,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     pub fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, OpError> {
         self.check_writable(table)?;
         let wanted = self.wanted(table, key, true)?;
-        self.until_done(table, |engine, txn, context, change| {
+        self.until_done(table, |txn, (engine, context, change)| {
             txn.delete(engine, context, change, wanted)
         })
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     fn delete(
         &mut self,
         engine: &Engine<S, M>,

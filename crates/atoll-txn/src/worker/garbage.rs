@@ -20,7 +20,9 @@ use atoll_storage::image::heap_place;
 use atoll_storage::undo::Replaced;
 use atoll_storage::{Change, RowId};
 
-use super::{State, Txn, Worker};
+use super::call::Call;
+use super::thread::Thread;
+use super::txn::TxnState;
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::garbage::{Garbage, Gone, Retired};
@@ -33,7 +35,7 @@ use crate::tables::TableContext;
 /// shorter, and a small transaction does not pay for a large one.
 const COLLECT_MAX: usize = 64;
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Retires what the transaction has removed; it has committed. Entries come before their rows.
     pub(super) fn retire_committed(
         &self,
@@ -83,11 +85,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Frees some garbage before a transaction begins.
     #[inline]
     pub(super) fn collect_at_begin(&mut self) {
-        if !self.garbage.is_empty() {
+        if !self.thread.garbage.is_empty() {
             self.collect_some(COLLECT_MAX);
         }
     }
@@ -95,55 +97,31 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Frees garbage after a transaction that has retired many items.
     #[inline]
     pub(super) fn collect_at_end(&mut self) {
-        let retired = self.garbage.take_new();
+        let retired = self.thread.garbage.take_new();
         if retired > COLLECT_MAX / 2 {
             self.collect_some(2 * retired);
         }
     }
 
-    /// Frees at most `most` items of garbage: of this worker or, if it has none, of a worker that
-    /// is gone. Does nothing while a transaction is open.
-    pub fn collect_garbage(&mut self, most: usize) {
-        if self.state == State::Open {
+    /// Frees at most `most` items of garbage. No transaction is open.
+    pub(super) fn collect_some(&mut self, most: usize) {
+        if self.thread.garbage.is_empty() {
             return;
         }
-        if self.garbage.is_empty() {
-            self.garbage = self.engine.take_left();
-        }
-        self.collect_some(most);
-    }
-
-    /// Whether the worker has garbage that [`Worker::collect_garbage`] may free.
-    pub fn has_garbage(&self) -> bool {
-        !self.garbage.is_empty()
-    }
-
-    /// Frees all garbage that no transaction needs, and leaves the rest to other workers.
-    pub(super) fn collect_all(&mut self) {
-        self.collect_some(usize::MAX);
-        if !self.garbage.is_empty() {
-            self.engine.leave(std::mem::take(&mut self.garbage));
-        }
-    }
-
-    fn collect_some(&mut self, most: usize) {
-        if self.garbage.is_empty() {
-            return;
-        }
-        let horizon = self.engine.scheme.horizon(&mut self.txn.local, self.garbage.newest());
-        self.garbage.raise_horizon(horizon);
+        let horizon = self.engine.scheme.horizon(&mut self.txn.local, self.thread.garbage.newest());
+        self.thread.garbage.raise_horizon(horizon);
         // Each item once, although `collect_one` puts some back.
-        for _ in 0..most.min(self.garbage.len()) {
-            if !self.garbage.is_due() {
+        for _ in 0..most.min(self.thread.garbage.len()) {
+            if !self.thread.garbage.is_due() {
                 return;
             }
             self.collect_one();
         }
-        self.garbage.shrink();
+        self.thread.garbage.shrink();
     }
 
     fn collect_one(&mut self) {
-        let Self { engine, member, txn, garbage, .. } = self;
+        let Self { engine, thread: Thread { member, garbage, .. }, txn } = self;
         let Some(retired) = garbage.pop() else { return };
         let context = engine.tables.context(retired.table);
         let meta = context.rows.get(retired.row);
@@ -191,7 +169,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Removes an index entry of a row that the caller has locked, unless the row has the key now.
     /// Returns whether the index had the entry.
     fn remove_entry(
@@ -240,15 +218,17 @@ mod tests {
     use atoll_memory::store::{Store, StoreOptions};
     use atoll_memory::swing::{SwingConfig, SwingMalloc};
     use atoll_storage::ordered::{Batch, KeyRange};
-    use atoll_storage::{Column, DataType, Directory, Schema, Value};
+    use atoll_storage::{Column, DataType, Directory, Schema, Table, Value};
 
-    use super::Worker;
+    use super::Call;
+    use crate::any::{AnyEngine, AnyTxn, Attached};
     use crate::scheme::{AbortReason, Scheme};
     use crate::schemes::SchemeOptions;
-    use crate::schemes::{adaptive, mvcc, no_wait, occ, silo, tictoc, timestamp};
-    use crate::{Begin, Engine, EngineOptions, IndexSpec, TableOptions};
+    use crate::schemes::mvcc::Mvcc;
+    use crate::schemes::{adaptive, no_wait, occ, silo, tictoc, timestamp};
+    use crate::{Begin, Engine, EngineOptions, IndexSpec, Pool, TableOptions};
 
-    fn engine<S: Scheme<Native>>(scheme: S) -> Arc<Engine<S, Native>> {
+    fn engine<S: Scheme<Native>>(scheme: S) -> Arc<Pool<S, Native>> {
         let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
         let store = StoreOptions {
             capacity_bytes: SwingMalloc::capacity_for(&swing),
@@ -258,7 +238,7 @@ mod tests {
         let store = Arc::new(Store::create_memfd("garbage", &store).unwrap());
         let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
         let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
-        Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()))
+        Pool::new(Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default())))
     }
 
     #[test]
@@ -268,10 +248,12 @@ mod tests {
         let schema = Schema::new(columns, &["id"]).unwrap();
         let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
         let mut named = std::collections::HashSet::new();
-        // Successive pairs of workers.
+        // Successive pairs of transactions.
         for id in (0..40i64).step_by(2) {
-            let mut workers = [engine.worker().unwrap(), engine.worker().unwrap()];
-            for (worker, id) in workers.iter_mut().zip(id..) {
+            let mut txns = [engine.txn().unwrap(), engine.txn().unwrap()];
+            let mut worker = engine.worker().unwrap();
+            for (txn, id) in txns.iter_mut().zip(id..) {
+                let mut worker = txn.on(&mut worker);
                 for again in 0..3i64 {
                     worker.begin(Begin::default()).unwrap();
                     worker.insert(&table, &[(id * 3 + again).into(), 0i64.into()]).unwrap();
@@ -292,9 +274,10 @@ mod tests {
         let options = TableOptions { indexes: vec![by_n], ..TableOptions::default() };
         let schema = Schema::new(columns, &["id"]).unwrap();
         let table = engine.create_table("t", schema, &options).unwrap();
-        let mut worker = engine.worker().unwrap();
+        let (mut worker, mut txn) = (engine.worker().unwrap(), engine.txn().unwrap());
+        let mut worker = txn.on(&mut worker);
         // The first timestamps may be too old for a slot that was collected.
-        let insert = |worker: &mut Worker<S, Native>, row: &[Value]| {
+        let insert = |worker: &mut Call<'_, S, Native>, row: &[Value]| {
             let mut tried = (0..9).map(|_| {
                 worker.begin(Begin::default()).unwrap();
                 worker.insert(&table, row)
@@ -342,17 +325,16 @@ mod tests {
             worker.begin(Begin::default()).unwrap();
             worker.commit().unwrap();
         }
-        let index = &engine.tables.context(table.id()).indexes[0].index;
+        let index = &engine.engine().tables.context(table.id()).indexes[0].index;
         let all = KeyRange { from: Bound::Unbounded, to: Bound::Unbounded, descending: false };
         let (mut batch, mut entries) = (Batch::default(), 0);
-        let section = worker.member.enter();
+        let section = worker.thread.member.enter();
         while {
             let more = index.batch(&all, &mut |_| {}, &mut batch);
             entries += batch.len();
             more
         } {}
         drop(section);
-        drop(worker);
         (entries, table.row_count())
     }
 
@@ -361,56 +343,71 @@ mod tests {
         let options = &SchemeOptions::default();
         assert_eq!(left(no_wait::NoWait::new(options)), (0, 0), "NO_WAIT");
         assert_eq!(left(timestamp::TimestampOrdering::new(options)), (0, 0), "TIMESTAMP");
-        assert_eq!(left(mvcc::Mvcc::new(options)), (0, 0), "MVCC");
+        assert_eq!(left(Mvcc::new(options)), (0, 0), "MVCC");
         assert_eq!(left(occ::Occ::new(options)), (0, 0), "OCC");
         assert_eq!(left(silo::Silo::new(options)), (0, 0), "SILO");
         assert_eq!(left(tictoc::TicToc::new(options)), (0, 0), "TICTOC");
         assert_eq!(left(adaptive::Adaptive::new(options)), (0, 0), "ADAPTIVE");
     }
-    /// Rows that one worker deletes while another may still read them.
-    #[test]
-    fn a_small_transaction_does_not_pay_for_a_large_one_and_nothing_is_forgotten() {
-        let engine = engine(mvcc::Mvcc::new(&SchemeOptions::default()));
-        let columns = vec![Column::new("id", DataType::Int64)];
-        let schema = Schema::new(columns, &["id"]).unwrap();
+
+    /// An engine with an empty table.
+    fn table() -> (Arc<Pool<Mvcc<Native>, Native>>, Arc<Table<Native>>) {
+        let engine = engine(Mvcc::new(&SchemeOptions::default()));
+        let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
         let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
-        let keys: Vec<[Value; 1]> = (0..1000i64).map(|id| [id.into()]).collect();
-        let mut reader = engine.worker().unwrap();
-        for drops in [false, true] {
-            let mut worker = engine.worker().unwrap();
-            worker.begin(Begin::default()).unwrap();
-            keys.iter().for_each(|row| worker.insert(&table, row).unwrap());
-            worker.commit().unwrap();
-            reader.begin(Begin::default()).unwrap();
-            worker.begin(Begin::default()).unwrap();
-            assert!(keys.iter().all(|key| worker.delete(&table, key).unwrap()));
-            worker.commit().unwrap();
-            assert_eq!(worker.garbage.len(), 1000, "the reader may still need them");
-            if drops {
-                drop(worker);
-                reader.collect_garbage(usize::MAX);
-                assert!(engine.has_garbage() && !reader.has_garbage(), "the reader is at work");
-                reader.commit().unwrap();
-                reader.collect_garbage(600);
-                assert_eq!((engine.has_garbage(), reader.garbage.len()), (false, 400));
-                reader.collect_garbage(600);
-                assert!(!reader.has_garbage() && table.row_count() == 0);
-                continue;
-            }
-            reader.commit().unwrap();
-            for left in (1..=1000).rev().step_by(super::COLLECT_MAX) {
-                assert_eq!(worker.garbage.len(), left);
-                worker.begin(Begin::default()).unwrap();
-                worker.commit().unwrap();
-            }
-            // Without a reader, a transaction that retires much frees it when it ends.
-            worker.begin(Begin::default()).unwrap();
-            keys.iter().for_each(|row| worker.insert(&table, row).unwrap());
-            worker.commit().unwrap();
-            worker.begin(Begin::default()).unwrap();
-            assert!(keys.iter().all(|key| worker.delete(&table, key).unwrap()));
-            worker.commit().unwrap();
-            assert!(!worker.has_garbage());
+        (engine, table)
+    }
+
+    fn insert_all(writer: &mut Call<'_, Mvcc<Native>, Native>, table: &Table<Native>) {
+        writer.begin(Begin::default()).unwrap();
+        (0..1000i64).for_each(|id| writer.insert(table, &[id.into()]).unwrap());
+        writer.commit().unwrap();
+    }
+
+    fn delete_all(writer: &mut Call<'_, Mvcc<Native>, Native>, table: &Table<Native>) {
+        writer.begin(Begin::default()).unwrap();
+        assert!((0..1000i64).all(|id| writer.delete(table, &[id.into()]).unwrap()));
+        writer.commit().unwrap();
+    }
+
+    #[test]
+    fn a_small_transaction_does_not_pay_for_a_large_one() {
+        let (engine, table) = table();
+        let (mut worker, mut txn) = (engine.worker().unwrap(), engine.txn().unwrap());
+        let writer = &mut txn.on(&mut worker);
+        let mut reader = Attached::new(&engine).unwrap();
+        insert_all(writer, &table);
+        reader.begin(Begin::default()).unwrap();
+        delete_all(writer, &table);
+        assert_eq!(writer.thread.garbage.len(), 1000, "the reader may still need them");
+        reader.commit().unwrap();
+        for left in (1..=1000).rev().step_by(super::COLLECT_MAX) {
+            assert_eq!(writer.thread.garbage.len(), left);
+            writer.begin(Begin::default()).unwrap();
+            writer.commit().unwrap();
         }
+        // Without a reader, a transaction that retires much frees it when it ends.
+        insert_all(writer, &table);
+        delete_all(writer, &table);
+        assert!(writer.thread.garbage.is_empty());
+    }
+
+    #[test]
+    fn the_garbage_of_idle_workers_is_collected() {
+        let (engine, table) = table();
+        let mut reader = Attached::new(&engine).unwrap();
+        {
+            let (mut worker, mut txn) = (engine.worker().unwrap(), engine.txn().unwrap());
+            insert_all(&mut txn.on(&mut worker), &table);
+            reader.begin(Begin::default()).unwrap();
+            delete_all(&mut txn.on(&mut worker), &table);
+        }
+        engine.collect_garbage(usize::MAX);
+        assert_eq!(engine.idle_workers(), (1, 1), "the reader may still need them");
+        reader.commit().unwrap();
+        engine.collect_garbage(600);
+        assert_eq!(engine.idle_workers(), (1, 1), "some are left");
+        engine.collect_garbage(600);
+        assert_eq!((engine.idle_workers(), table.row_count()), ((1, 0), 0));
     }
 }

@@ -21,10 +21,13 @@ use std::hint::cold_path;
 
 use atoll_machine::{Machine, Ordering};
 use atoll_storage::image::plain;
-use atoll_storage::{Change, Filling, KeyRun, RowId, StorageError, Table, Value};
+use atoll_storage::{Change, RowId, StorageError, Table, Value};
 
-use super::step::{Found, Here, Step, Wanted, find};
-use super::{Named, State, Txn, Worker};
+use super::call::Call;
+use super::found::{Found, Wanted, find, target};
+use super::step::{Here, Step};
+use super::thread::Fillings;
+use super::txn::{Named, Phase, TxnState};
 use crate::accounting::Component;
 use crate::edits::What;
 use crate::engine::Engine;
@@ -87,7 +90,7 @@ impl<'r> RowBatch<'r> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Inserts rows, as if one after the other. `rows` is a concatenation of rows, each with as
     /// many values as the table has columns.
     ///
@@ -105,14 +108,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if schema.starts_with_key() {
             return self.insert_windows(table, rows, (rows, columns));
         }
-        let mut keys = std::mem::take(&mut self.keys);
+        let mut keys = std::mem::take(&mut self.thread.keys);
         keys.clear();
         for row in rows.chunks(columns) {
             keys.extend(schema.primary_key().iter().map(|at| row[*at].clone()));
         }
         let done = self.insert_windows(table, rows, (&keys, schema.primary_key().len()));
         if keys.capacity() <= KEPT_MAX {
-            self.keys = keys;
+            self.thread.keys = keys;
         }
         done
     }
@@ -178,9 +181,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             let hashes = &window.hashes[..window.count];
             hashes.iter().for_each(|hash| M::prefetch(table.index().bucket(*hash).line(), 1));
         }
-        let duplicate = self.until_done(table, |engine, txn, context, change| {
-            txn.insert_all(engine, context, change, window)
-        })?;
+        let duplicate = self
+            .until_done_with(table, |txn, fillings, here| txn.insert_all(fillings, here, window))?;
         self.add_entries(table)?;
         let Some(at) = duplicate else { return Ok(()) };
         self.check_consistent()?;
@@ -193,12 +195,12 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if window.left().next().is_none() {
             return;
         }
-        let section = self.member.enter();
+        let section = self.thread.member.enter();
         let change = Change::rollback(section.inside());
         window.left().for_each(|(row, _)| table.vacate(change, row));
         drop(section);
         for (row, is_shown) in window.left() {
-            if is_shown && self.state == State::Open {
+            if is_shown && self.txn.phase == Phase::Open {
                 self.txn.unused.push((table.id(), row));
             } else {
                 table.free(row);
@@ -207,27 +209,26 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Inserts the rows of a window. If another row has the key of one of them, returns the
     /// position of that one; the rows before it have been inserted.
     fn insert_all(
         &mut self,
-        engine: &Engine<S, M>,
-        context: &TableContext<S, M>,
-        change: Change,
+        fillings: &mut Fillings,
+        (engine, context, change): Here<'_, S, M>,
         window: &mut RowBatch<'_>,
     ) -> Step<Option<usize>> {
         // A single row is looked up before it is stored: its key may exist.
         if window.filled == 0
             && window.count > 1
-            && let Err(error) = self.fill(context, change, window)
+            && let Err(error) = fill(fillings, context, change, window)
         {
             return Step::Failed(error.into());
         }
         let is_expected = self.prefetched.expects(context.table.id());
         let mut duplicate = None;
         while window.placed < window.count {
-            match self.insert((engine, context, change), window, is_expected) {
+            match self.insert(fillings, (engine, context, change), window, is_expected) {
                 Step::Done(true) => window.placed += 1,
                 Step::Done(false) => {
                     duplicate = Some(window.placed);
@@ -275,41 +276,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(())
     }
 
-    /// Claims slots and stores the rows into them.
-    fn fill(
-        &mut self,
-        context: &TableContext<S, M>,
-        change: Change,
-        window: &mut RowBatch<'_>,
-    ) -> Result<(), StorageError> {
-        for at in 0..window.count {
-            window.slots[at] = self.claim(context, change)?;
-            window.filled = at + 1;
-        }
-        // A reader may still be reading the old row of a slot. It checks afterwards whether the row
-        // has changed; this fence orders that change before the stores.
-        M::fence(Ordering::Release);
-        context.table.fill_rows(change, &window.slots[..window.count], window.rows)
-    }
-
-    fn claim(
-        &mut self,
-        context: &TableContext<S, M>,
-        change: Change,
-    ) -> Result<RowId, StorageError> {
-        let at = context.table.id().0 as usize;
-        if self.fillings.len() <= at {
-            cold_path();
-            self.fillings.resize(at + 1, Filling::default());
-        }
-        context.table.claim(change, &mut self.fillings[at])
-    }
-
     /// Inserts the next row; `is_expected` says whether its key may have been prefetched.
     /// `Done(false)` means that a row has its key.
     #[inline]
     fn insert(
         &mut self,
+        fillings: &mut Fillings,
         (engine, context, change): Here<'_, S, M>,
         window: &mut RowBatch<'_>,
         is_expected: bool,
@@ -335,7 +307,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             };
         }
         if window.needs_slot() {
-            let filled = self.claim(context, change).and_then(|slot| {
+            let filled = fillings.claim(context, change).and_then(|slot| {
                 window.slots[at] = slot;
                 window.filled = window.filled.max(at + 1);
                 (window.taken, window.shown) =
@@ -347,7 +319,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 return Step::Failed(error.into());
             }
         }
-        self.place(engine, context, change, window)
+        self.place(fillings, (engine, context, change), window)
     }
 
     /// Inserts into the slot of an absent row of the key.
@@ -397,9 +369,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Adds a filled slot to the index as the row of the key.
     fn place(
         &mut self,
-        engine: &Engine<S, M>,
-        context: &TableContext<S, M>,
-        change: Change,
+        fillings: &mut Fillings,
+        (engine, context, change): Here<'_, S, M>,
         window: &mut RowBatch<'_>,
     ) -> Step<bool> {
         let (at, wanted) = (window.slots[window.placed], window.wanted(window.placed));
@@ -431,7 +402,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             // Another inserter was faster: look at its row.
             table.vacate(change, at);
             self.unused.push((table.id(), at));
-            let target = super::target(context, at, meta);
+            let target = target(context, at, meta);
             let withdrawn = engine.scheme.write(&mut self.local, engine.tables(), target, false);
             if withdrawn.is_err() {
                 // The scheme has become stricter meanwhile and wants a lock that it did not want
@@ -451,12 +422,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             !Self::IN_PLACE || find(context, wanted.hash, wanted.key, &self.gone_rows).is_some()
         );
         self.made.push(named);
-        let number = table.id().0 as usize;
-        if self.runs.len() <= number {
-            cold_path();
-            self.runs.resize(number + 1, KeyRun::default());
-        }
-        table.train(&mut self.runs[number], wanted.hash, at);
+        fillings.train(context, wanted.hash, at);
         if !Self::IN_PLACE {
             self.edits.borrow_mut().add(table.id(), at, What::Add);
             self.entries.note_made(context, window.placed, at);
@@ -474,9 +440,26 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let tables = engine.tables();
         if !Self::IN_PLACE {
             // Read the row's absence, which other transactions may change.
-            let target = super::target(context, at, meta);
+            let target = target(context, at, meta);
             engine.scheme.read(&mut self.local, tables, target, &mut |_| true)?;
         }
-        engine.scheme.write(&mut self.local, tables, super::target(context, at, meta), true)
+        engine.scheme.write(&mut self.local, tables, target(context, at, meta), true)
     }
+}
+
+/// Claims slots and stores the rows into them.
+fn fill<S: Scheme<M>, M: Machine>(
+    fillings: &mut Fillings,
+    context: &TableContext<S, M>,
+    change: Change,
+    window: &mut RowBatch<'_>,
+) -> Result<(), StorageError> {
+    for at in 0..window.count {
+        window.slots[at] = fillings.claim(context, change)?;
+        window.filled = at + 1;
+    }
+    // A reader may still be reading the old row of a slot. It checks afterwards whether the row
+    // has changed; this fence orders that change before the stores.
+    M::fence(Ordering::Release);
+    context.table.fill_rows(change, &window.slots[..window.count], window.rows)
 }

@@ -8,8 +8,10 @@ use arrayvec::ArrayVec;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, RowId, Slot, Table, Value};
 
-use super::step::{Found, Step, Wanted};
-use super::{Txn, Worker};
+use super::call::Call;
+use super::found::{Found, Wanted};
+use super::step::Step;
+use super::txn::TxnState;
 use crate::accounting::Component;
 use crate::engine::{Engine, partition_of};
 use crate::error::OpError;
@@ -132,7 +134,7 @@ fn prefetch_bucket<M: Machine>(table: &Table<M>, hash: u64) {
 /// The candidate rows of a window's keys; empty if they were not looked up.
 pub(super) type Seen<'g, S, M> = ArrayVec<Option<Found<'g, S, M>>, WINDOW>;
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Calls `some` for windows of keys, each time inside the gate. `some` executes as many
     /// operations as it can from a position of the window on, and advances the position. `keys` is
     /// a concatenation of keys, each with as many values as the primary key has columns. `aims` may
@@ -144,7 +146,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         keys: &[Value],
         aims: &impl Aims<A>,
         mut some: impl FnMut(
-            &mut Txn<S, M>,
+            &mut TxnState<S, M>,
             (&Engine<S, M>, &TableContext<S, M>, Change),
             (&KeyBatch<'_, A>, &Seen<'_, S, M>),
             &mut usize,
@@ -166,7 +168,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             self.seek(table, &mut window, aims)?;
             let (mut at, mut is_new) = (0, true);
             while at < window.count {
-                self.until_done(table, |engine, txn, context, change| {
+                self.until_done(table, |txn, (engine, context, change)| {
                     let mut seen = ArrayVec::new();
                     if std::mem::take(&mut is_new) {
                         txn.look_ahead(context, &window, &mut seen);
@@ -199,7 +201,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if window.any_update {
             self.check_writable(table)?;
         }
-        if S::PARTITIONED && !self.partitions.is_empty() {
+        if S::PARTITIONED && !self.txn.partitions.is_empty() {
             self.check_partitions(table, window)?;
         }
         Ok(())
@@ -213,7 +215,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         window: &KeyBatch<'_, A>,
     ) -> Result<(), OpError> {
         let keys = window.keys.chunks_exact(window.width);
-        if let [named] = self.partitions[..]
+        if let [named] = self.txn.partitions[..]
             && !self.engine.tables.context(table.id()).replicated
         {
             // The common case: one partition, and no key of another one.
@@ -236,7 +238,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Finds the candidate rows of a window's keys and prefetches what the operations access.
     #[inline]
     fn look_ahead<'g, A: Aim>(
@@ -260,8 +262,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.stopwatch.switch::<M>(before);
     }
 
-    /// As [`Txn::look_ahead`], for a table with keys that the transaction has prefetched, so that
-    /// their rows may be known and in the cache.
+    /// As [`TxnState::look_ahead`], for a table with keys that the transaction has prefetched, so
+    /// that their rows may be known and in the cache.
     // Not inlined, like everything below that most keys do not need, so that the loop for most keys
     // keeps its values in registers.
     #[inline(never)]

@@ -5,8 +5,10 @@ use std::hint::cold_path;
 use atoll_machine::{Machine, Ordering};
 use atoll_storage::{Change, RowId, Table, Value};
 
-use super::step::{Found, Step, Wanted, find};
-use super::{Txn, Worker};
+use super::call::Call;
+use super::found::{Found, Wanted, find};
+use super::step::Step;
+use super::txn::TxnState;
 use crate::accounting::Component;
 use crate::before_image::BeforeImage;
 use crate::edits::What;
@@ -21,7 +23,7 @@ pub type Reader<'b, M> = &'b mut dyn FnMut(&Row<'_, M>);
 /// A callback that changes a row.
 pub type Editor<'b, M> = &'b mut dyn FnMut(&mut RowEdit<'_, M>);
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     pub(super) fn wanted<'k>(
         &mut self,
         table: &Table<M>,
@@ -46,28 +48,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         body: Reader<'_, M>,
     ) -> Result<bool, OpError> {
         let wanted = self.wanted(table, key, false)?;
-        self.until_done(table, |engine, txn, context, _| {
+        self.until_done(table, |txn, (engine, context, _)| {
             let found = txn.locate(context, wanted);
             txn.read(engine, context, wanted, found, &mut *body)
         })
-    }
-
-    /// Reads the given columns of the row with this key; `None` if there is no such row.
-    ///
-    /// # Errors
-    /// As [`Worker::read_with`].
-    pub fn read(
-        &mut self,
-        table: &Table<M>,
-        key: &[Value],
-        columns: impl Iterator<Item = usize> + Clone,
-    ) -> Result<Option<Vec<Value>>, OpError> {
-        let mut values = Vec::new();
-        let found = self.read_with(table, key, &mut |row| {
-            values.clear();
-            values.extend(columns.clone().map(|column| row.value(column)));
-        })?;
-        Ok(found.then_some(values))
     }
 
     /// Calls `body` to change the row of this key. Returns false if there is none.
@@ -83,7 +67,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     ) -> Result<bool, OpError> {
         self.check_writable(table)?;
         let wanted = self.wanted(table, key, true)?;
-        let found = self.until_done(table, |engine, txn, context, change| {
+        let found = self.until_done(table, |txn, (engine, context, change)| {
             let found = txn.locate(context, wanted);
             txn.edit(engine, context, change, wanted, found, &mut *body)
         })?;
@@ -112,7 +96,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Reads the absence of a key that the index lacks: registers a gap read, then searches again.
     #[inline]
     pub(super) fn read_absence<R>(

@@ -6,8 +6,10 @@ use std::time::Duration;
 use atoll_machine::Machine;
 use atoll_storage::Change;
 
+use super::call::Call;
 use super::commit::seal;
-use super::{State, Txn, Worker};
+use super::thread::Thread;
+use super::txn::{Phase, TxnState};
 use crate::accounting::Component;
 use crate::engine::Engine;
 use crate::row::Row;
@@ -19,11 +21,11 @@ const ROLLBACK_PAUSE: Duration = Duration::from_millis(1);
 /// worker with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Rolls the open transaction back; does nothing if none is open.
     pub fn abort(&mut self, reason: AbortReason) {
-        if self.state != State::Open {
-            self.state = State::Idle;
+        if self.txn.phase != Phase::Open {
+            self.txn.phase = Phase::Idle;
             return;
         }
         self.txn.stopwatch.switch::<M>(Component::Abort);
@@ -31,20 +33,18 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             record.withdraw();
         }
         self.undo_all();
-        let Self { engine, member, txn, context, sealed, .. } = self;
+        let Self { engine, thread: Thread { member, sealed, .. }, txn } = self;
         let section = member.enter();
         let change = Change::rollback(section.inside());
         seal(engine, sealed, change.inside.epoch);
-        if Txn::<S, M>::IN_PLACE {
+        if TxnState::<S, M>::IN_PLACE {
             txn.remove_made(engine, change);
         }
-        if txn.shown != 0 {
-            context.close(&engine.registry, change.inside.epoch, txn.undo.first_epoch());
-        }
+        txn.close(engine, change.inside.epoch);
         drop(section);
-        let Self { engine, txn, garbage, .. } = self;
+        let Self { engine, thread: Thread { garbage, .. }, txn } = self;
         engine.scheme.end(&mut txn.local, engine.tables(), false);
-        if Txn::<S, M>::IN_PLACE {
+        if TxnState::<S, M>::IN_PLACE {
             for made in &txn.made {
                 engine.tables().table(made.table).free(made.row);
             }
@@ -52,8 +52,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             txn.retire_aborted(garbage);
         }
         self.txn.forget = false;
-        self.finish(Err(reason), State::Finished);
-        if !Txn::<S, M>::IN_PLACE {
+        self.finish(Err(reason), Phase::Finished);
+        if !TxnState::<S, M>::IN_PLACE {
             self.collect_at_begin();
             self.collect_at_end();
         }
@@ -66,7 +66,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if self.txn.undo.is_empty() {
             return;
         }
-        let Self { engine, member, txn, context, backwards, .. } = self;
+        let Self { engine, thread: Thread { member, backwards, .. }, txn } = self;
         let tables = engine.tables();
         let width = |table, column| tables.table(table).image_bytes(column);
         backwards.begin(&txn.undo, width);
@@ -75,7 +75,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 let section = member.enter();
                 let change = Change::rollback(section.inside());
                 // Takers do not know yet of a write set if storing it has failed half way.
-                txn.show(context);
+                txn.show();
                 let restored = tables.table(table).restore(change, row, was);
                 drop(section);
                 if restored.is_ok() {
@@ -87,27 +87,27 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
     }
 
-    pub(super) fn finish(&mut self, end: Result<(), AbortReason>, state: State) {
-        if !self.upkeep {
-            self.context.count(end);
+    pub(super) fn finish(&mut self, end: Result<(), AbortReason>, phase: Phase) {
+        if !self.txn.upkeep {
+            self.txn.context.count(end);
         }
         if let Some(spent) = self.txn.stopwatch.stop::<M>(end.is_ok()) {
-            self.context.spend(&spent);
+            self.txn.context.spend(&spent);
         }
         self.txn.clear(&self.engine);
-        self.state = state;
-    }
-
-    /// Calls `pause`, after an attempt that was rolled back and before the next one. The time of
-    /// the pause counts as a cost of the abort.
-    pub fn pause(&mut self, pause: &mut dyn FnMut()) {
-        if let Some(spent) = self.txn.stopwatch.pause::<M>(pause) {
-            self.context.spend(&spent);
-        }
+        self.txn.phase = phase;
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
+    /// Calls `pause`, after an attempt that was rolled back and before the next one. The time of
+    /// the pause counts as a cost of the abort.
+    pub(super) fn pause(&mut self, pause: &mut dyn FnMut()) {
+        if let Some(spent) = self.stopwatch.pause::<M>(pause) {
+            self.context.spend(&spent);
+        }
+    }
+
     fn clear(&mut self, engine: &Engine<S, M>) {
         for (table, row) in self.unused.drain(..) {
             engine.tables().table(table).free(row);
@@ -120,8 +120,6 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         self.is_broken = false;
         self.has_spilled = false;
-        self.shown = 0;
-        self.chunks_shown = 0;
         if self.made.capacity().max(self.gone.capacity()) > KEPT_MAX {
             self.made = Vec::new();
             self.gone = Vec::new();

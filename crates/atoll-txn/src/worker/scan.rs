@@ -9,18 +9,21 @@ use std::num::NonZeroUsize;
 use std::ops::{Bound, ControlFlow};
 
 use atoll_machine::Machine;
-use atoll_storage::ordered::encode::{encode, successor};
 use atoll_storage::ordered::{Batch, KeyRange};
-use atoll_storage::{RowId, StorageError, Table, Value};
+use atoll_storage::{RowId, StorageError, Table};
 
+use super::call::Call;
+use super::found::Found;
 use super::point::Reader;
-use super::step::{Found, Step};
-use super::{Txn, Worker};
+use super::range::{Range, ScanBuffers};
+use super::step::Step;
+use super::thread::Thread;
+use super::txn::TxnState;
 use crate::accounting::Component;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::scheme::{AbortReason, Conflict, Scheme};
-use crate::tables::{Ordered, TableContext};
+use crate::tables::TableContext;
 
 /// Entries in the first batch, so that a caller that wants only the first row of a range does not
 /// pay for a whole leaf.
@@ -28,87 +31,7 @@ const FIRST_ENTRIES: usize = 4;
 /// Rows that are prefetched together.
 const PREFETCHED: usize = 16;
 
-/// Keys of an index between two bounds. A bound may have values for the first columns only; it then
-/// stands for all keys with this prefix. NULL is greater than all values, in a column that can be
-/// NULL.
-#[derive(Debug, Clone, Copy)]
-pub struct Range<'k> {
-    /// The lower bound.
-    pub from: Bound<&'k [Value]>,
-    /// The upper bound.
-    pub to: Bound<&'k [Value]>,
-    /// Whether the scan is in descending order.
-    pub descending: bool,
-}
-
-impl<'k> Range<'k> {
-    /// All keys.
-    pub const ALL: Self = Self { from: Bound::Unbounded, to: Bound::Unbounded, descending: false };
-
-    /// All keys with these values in the first columns.
-    pub fn prefix(values: &'k [Value]) -> Self {
-        Self { from: Bound::Included(values), to: Bound::Included(values), descending: false }
-    }
-
-    /// The keys between two bounds, both included.
-    pub fn between(from: &'k [Value], to: &'k [Value]) -> Self {
-        Self { from: Bound::Included(from), to: Bound::Included(to), descending: false }
-    }
-
-    /// The same range in descending order.
-    pub fn descending(self) -> Self {
-        Self { descending: true, ..self }
-    }
-
-    fn sides(&self) -> [Option<&'k [Value]>; 2] {
-        [self.from, self.to].map(|bound| match bound {
-            Bound::Included(values) | Bound::Excluded(values) => Some(values),
-            Bound::Unbounded => None,
-        })
-    }
-}
-
-/// A worker's buffers for scans.
-#[derive(Debug, Default)]
-pub(super) struct ScanBuffers {
-    pub(super) batch: Batch,
-    pub(super) from: Vec<u8>,
-    to: Vec<u8>,
-}
-
-impl ScanBuffers {
-    /// Encodes the bounds; the second one is excluded. Returns false if no key can be in the range.
-    fn bounds<S: Scheme<M>, M: Machine>(
-        &mut self,
-        ordered: &Ordered<S, M>,
-        range: &Range<'_>,
-    ) -> bool {
-        self.from.clear();
-        self.to.clear();
-        match range.from {
-            Bound::Included(values) => encode(&ordered.key, values, &mut self.from),
-            Bound::Excluded(values) => {
-                encode(&ordered.key, values, &mut self.from);
-                if !successor(&mut self.from) {
-                    return false;
-                }
-            }
-            Bound::Unbounded => {}
-        }
-        match range.to {
-            Bound::Included(values) => {
-                encode(&ordered.key, values, &mut self.to);
-                successor(&mut self.to);
-            }
-            Bound::Excluded([]) => return false,
-            Bound::Excluded(values) => encode(&ordered.key, values, &mut self.to),
-            Bound::Unbounded => {}
-        }
-        true
-    }
-}
-
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Scans the rows of a range of an ordered index, in its order. For each row, the worker calls
     /// `look` to read from it, perhaps several times and with versions that do not count; then it
     /// calls `take` once. The scan ends when `take` breaks.
@@ -128,7 +51,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     ) -> Result<(), OpError> {
         self.check_open()?;
         self.check_table(table)?;
-        let mut buffers = std::mem::take(&mut self.scan_buffers);
+        let mut buffers = std::mem::take(&mut self.thread.scan_buffers);
         let done = self.check_range(table, index, range).and_then(|()| {
             if !buffers.bounds(&self.engine.tables.context(table.id()).indexes[index], range) {
                 return Ok(());
@@ -136,7 +59,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             buffers.batch.rewind();
             self.scan_batches(table, index, range, &mut buffers, (look, take))
         });
-        self.scan_buffers = buffers;
+        self.thread.scan_buffers = buffers;
         done
     }
 
@@ -191,7 +114,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let keys = KeyRange { from: Bound::Included(&from[..]), to, descending: range.descending };
         batch.limit(NonZeroUsize::new(FIRST_ENTRIES));
         loop {
-            let more = self.until_done(table, |engine, txn, context, _| {
+            let more = self.until_done(table, |txn, (engine, context, _)| {
                 let read = txn.read_gap_batch(engine, context, index, &keys, batch);
                 read.map_or_else(Step::Conflict, Step::Done)
             })?;
@@ -200,7 +123,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                     self.prefetch_batch(table, index, batch, at);
                 }
                 let Some(found) = batch.get(at) else { break };
-                let is_there = self.until_done(table, |engine, txn, context, _| {
+                let is_there = self.until_done(table, |txn, (engine, context, _)| {
                     txn.read_found(engine, context, index, (found.row, found.key), look)
                 })?;
                 if is_there && take().is_break() {
@@ -216,7 +139,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 
     /// Prefetches what the scan needs to verify that rows have the keys of their entries.
     fn prefetch_batch(&mut self, table: &Table<M>, index: usize, batch: &Batch, from: usize) {
-        let Self { engine, member, txn, .. } = self;
+        let Self { engine, thread: Thread { member, .. }, txn } = self;
         let context = engine.tables.context(table.id());
         let columns = if table.is_index_only() { &[] } else { &context.indexes[index].columns[..] };
         let hints = &mut txn.prefetched.hints;
@@ -234,7 +157,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Registers a gap read for the next leaf of a range and reads its entries. Returns whether
     /// there are more.
     pub(super) fn read_gap_batch(
@@ -303,7 +226,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Checks that the transaction may search for another row with the key of the next entry, if
     /// the key must be unique. Such a row can be in any partition, unless the index begins with the
     /// first column of the primary key.
@@ -319,11 +242,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     fn check_all_partitions(&mut self, table: &Table<M>) -> Result<(), OpError> {
-        if self.partitions.is_empty() || self.engine.tables.context(table.id()).replicated {
+        if self.txn.partitions.is_empty() || self.engine.tables.context(table.id()).replicated {
             return Ok(());
         }
         let all = 0..self.engine.partitions();
-        let missing = all.into_iter().find(|one| self.partitions.binary_search(one).is_err());
+        let missing = all.into_iter().find(|one| self.txn.partitions.binary_search(one).is_err());
         let Some(partition) = missing else { return Ok(()) };
         self.abort(AbortReason::Finished);
         Err(OpError::OtherPartition { table: table.name().to_owned(), partition })

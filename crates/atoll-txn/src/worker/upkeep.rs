@@ -3,8 +3,10 @@
 use atoll_machine::Machine;
 use atoll_storage::{Change, RowId, Table, Value};
 
-use super::step::{Found, Step};
-use super::{Begin, State, Txn, Worker};
+use super::call::{Begin, Call};
+use super::found::Found;
+use super::step::Step;
+use super::txn::{Phase, TxnState};
 use crate::edits::What;
 use crate::engine::{Engine, partition_of};
 use crate::error::OpError;
@@ -23,15 +25,15 @@ struct Kept {
     partition: Option<u32>,
 }
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Stores at most `most` long values of a table's sparse blocks again, so that the blocks
     /// become free. It does so in transactions that change nothing else, each with one value or
     /// with a few values of one partition. It skips a transaction that meets a conflict.
     pub fn compact(&mut self, table: &Table<M>, most: usize) {
-        if self.state == State::Open {
+        if self.txn.phase == Phase::Open {
             return;
         }
-        let values = table.sparse_values(&mut self.member, most);
+        let values = table.sparse_values(&mut self.thread.member, most);
         let (is_part, mut any) = (values.len() == most, false);
         let mut values: Vec<Kept> =
             values.into_iter().map(|(row, column)| self.kept(table, row, column)).collect();
@@ -39,10 +41,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let together = if S::PARTITIONED { TOGETHER } else { 1 };
         for values in values.chunk_by(|one, next| one.partition == next.partition) {
             for values in values.chunks(together) {
-                self.upkeep = true;
+                self.txn.upkeep = true;
                 let is_done = self.store_again(table, values).is_ok();
                 self.abort(AbortReason::Requested);
-                self.upkeep = false;
+                self.txn.upkeep = false;
                 any |= is_done;
                 if S::PARTITIONED && !is_done {
                     break; // Another transaction probably holds the partition.
@@ -59,7 +61,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let context = self.engine.tables.context(table.id());
         let is_in_one = S::PARTITIONED && !context.replicated;
         let partition = is_in_one.then(|| {
-            let _section = self.member.enter();
+            let _section = self.thread.member.enter();
             partition_of_row(table, row, self.engine.partitions())
         });
         Kept { row, column, partition }
@@ -71,7 +73,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         // Hurried: this thread has other duties and must not wait for a long transaction.
         self.begin(Begin { partitions: partition.as_slice(), read_only: false, hurried: true })?;
         for value in values {
-            self.until_done(table, |engine, txn, context, change| {
+            self.until_done(table, |txn, (engine, context, change)| {
                 txn.store_again(engine, context, change, value)
             })?;
         }
@@ -85,7 +87,7 @@ fn partition_of_row<M: Machine>(table: &Table<M>, row: RowId, partitions: u32) -
     partition_of(first.map(|column| table.value(row, *column)).as_ref(), partitions)
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     fn store_again(
         &mut self,
         engine: &Engine<S, M>,

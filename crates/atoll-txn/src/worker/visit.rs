@@ -9,9 +9,10 @@ use std::hint::cold_path;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, Slot, Table, Value};
 
+use super::call::Call;
 use super::key_batch::{Aim, Aims, KeyBatch, Seen};
 use super::step::Step;
-use super::{Txn, Worker};
+use super::txn::TxnState;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::row::{Row, RowEdit};
@@ -91,7 +92,7 @@ impl<'c> Aims<Want<'c>> for Wants<'_, 'c> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Calls `body` for each of the keys, in their order, with its position and its row. `keys` is
     /// a concatenation of keys, each with as many values as the primary key has columns; `wants`
     /// returns the operation for the position of a key. Both may be called several times for a key,
@@ -115,7 +116,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Visits rows of a window from `at` on, in one section, until there is a reason to leave it.
     #[inline]
     fn visit_some(

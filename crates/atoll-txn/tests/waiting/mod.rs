@@ -7,7 +7,8 @@ use std::sync::Arc;
 use atoll_machine::{Machine, NativeWord};
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::{Column, DataType, Directory, Schema, Table};
-use atoll_txn::{Engine, EngineOptions, Scheme, TableOptions};
+use atoll_txn::any::AnyEngine;
+use atoll_txn::{Engine, EngineOptions, Pool, Scheme, TableOptions};
 
 /// An action, and the round in which it is due.
 type Later = (u32, Box<dyn FnOnce()>);
@@ -49,7 +50,7 @@ pub fn after(rounds: u32, act: impl FnOnce() + 'static) {
 pub fn engine<S: Scheme<Waiting>>(
     scheme: S,
     options: &TableOptions,
-) -> (Arc<Engine<S, Waiting>>, Arc<Table<Waiting>>) {
+) -> (Arc<Pool<S, Waiting>>, Arc<Table<Waiting>>) {
     let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
     let store = StoreOptions {
         capacity_bytes: SwingMalloc::capacity_for(&swing),
@@ -59,7 +60,8 @@ pub fn engine<S: Scheme<Waiting>>(
     let store = Arc::new(Store::create_memfd("waiting", &store).unwrap());
     let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
     let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
-    let engine = Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()));
+    let engine =
+        Pool::new(Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default())));
     let columns = ["id", "count"].map(|name| Column::new(name, DataType::Int64));
     let schema = Schema::new(columns.to_vec(), &["id"]).unwrap();
     let table = engine.create_table("t", schema, options).unwrap();

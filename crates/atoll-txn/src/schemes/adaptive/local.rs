@@ -9,7 +9,7 @@ use crate::common::wait::Wait;
 
 /// See the module.
 pub struct Local<M: Machine> {
-    pub(super) worker: u32,
+    pub(super) number: u32,
     pub(super) set: ReadSet,
     /// The stamp at which a read-only transaction reads.
     pub(super) reads_at: Option<u64>,
@@ -27,9 +27,9 @@ pub struct Local<M: Machine> {
 }
 
 impl<M: Machine> Local<M> {
-    pub(super) fn new(worker: u32, chains: VersionChainWriter<M>) -> Self {
+    pub(super) fn new(number: u32, chains: VersionChainWriter<M>) -> Self {
         Self {
-            worker,
+            number,
             set: ReadSet::default(),
             reads_at: None,
             commit: 0,

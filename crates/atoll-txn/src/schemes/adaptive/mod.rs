@@ -161,9 +161,9 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
     type Gap = Gap<M>;
     type Local = Local<M>;
 
-    fn local(&self, worker: u32) -> Local<M> {
-        self.active.add(worker);
-        Local::new(worker, VersionChainWriter::new(Arc::clone(&self.chains), worker))
+    fn local(&self, number: u32) -> Local<M> {
+        self.active.add(number);
+        Local::new(number, VersionChainWriter::new(Arc::clone(&self.chains), number))
     }
 
     fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Conflict> {
@@ -171,7 +171,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         local.reads_at = start.read_only.then(|| {
             self.readers.0.fetch_add(1, Ordering::SeqCst); // ADAPTIVE-2
             let advance = || self.clock.0.fetch_add(1, Ordering::SeqCst);
-            self.active.begin(local.worker, advance)
+            self.active.begin(local.number, advance)
         });
         Ok(())
     }
@@ -331,7 +331,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         local.set.clear();
         local.wait.end();
         if local.reads_at.take().is_some() {
-            self.active.end(local.worker);
+            self.active.end(local.number);
             self.readers.0.fetch_sub(1, Ordering::SeqCst);
         }
         if local.until_collect == 0 {

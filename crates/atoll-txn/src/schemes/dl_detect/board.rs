@@ -1,14 +1,14 @@
 //! The waits-for graph, from which transactions detect deadlocks without a latch.
 //!
-//! Each worker has its own line and writes to no other. Only transactions that wait can be part of
-//! a deadlock, and the locks of a transaction do not change while it waits. So a worker that begins
-//! to wait shows in its line what it waits for and what it holds. A transaction that waits searches
-//! for a path from itself through the lines of other workers back to itself ("Staring into the
+//! Each transaction has its own line, by its number, and writes to no other. Only transactions that
+//! wait can be part of a deadlock, and the locks of a transaction do not change while it waits. So
+//! one that begins to wait shows in its line what it waits for and what it holds. It then searches
+//! for a path from itself through the lines of other transactions back to itself ("Staring into the
 //! Abyss", section 4.2: queues per thread, read by others without locking).
 //!
-//! - `BOARD-1`: a worker reads a line between two readings of its number, which is odd while the
-//!   line is being written and changes with each wait. It discards what it has read if the number
-//!   has changed.
+//! - `BOARD-1`: a transaction reads a line between two readings of its version, which is odd while
+//!   the line is being written and changes with each wait. It discards what it has read if the
+//!   version has changed.
 //! - `BOARD-2`: all members of a cycle choose the same victim, the one with the fewest locks, and a
 //!   transaction only ever aborts itself. It may see a cycle that has just been broken; that costs
 //!   an unnecessary abort.
@@ -20,7 +20,7 @@ use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::key::mix;
 
 use crate::scheme::Place;
-use crate::worker_number::WORKERS_MAX;
+use crate::scheme::TXNS_MAX;
 
 /// Locks that a line shows. A deadlock of a transaction with more locks may not be detected; a
 /// timeout ends it.
@@ -29,7 +29,7 @@ const SHOWN: usize = 128;
 const MET: usize = 16;
 
 struct Line<M: Machine> {
-    number: M::Word,
+    version: M::Word,
     target: M::Word,
     held: M::Word,
     places: [M::Word; SHOWN],
@@ -43,7 +43,7 @@ pub struct Board<M: Machine> {
 
 impl<M: Machine> Default for Board<M> {
     fn default() -> Self {
-        Self { lines: (0..WORKERS_MAX).map(|_| OnceLock::new()).collect(), used: M::Word::new(0) }
+        Self { lines: (0..TXNS_MAX).map(|_| OnceLock::new()).collect(), used: M::Word::new(0) }
     }
 }
 
@@ -55,19 +55,19 @@ fn code(place: Place) -> u64 {
 /// What was read of a line.
 #[derive(Debug)]
 struct Waiting {
-    worker: usize,
+    number: usize,
     target: u64,
     held: u64,
     /// The range of its locks in [`Look::places`].
     places: Range<usize>,
 }
 
-/// Buffers for one search. A worker keeps its own, so that a search allocates nothing.
+/// Buffers for one search. Each number keeps its own, so that a search allocates nothing.
 #[derive(Debug)]
 pub struct Look {
     waiting: Vec<Waiting>,
     places: Vec<u64>,
-    /// Positions in `waiting` on the path from the worker that searches.
+    /// Positions in `waiting` on the path from the transaction that searches.
     path: Vec<usize>,
     seen: Vec<bool>,
 }
@@ -84,10 +84,10 @@ impl Default for Look {
 }
 
 impl<M: Machine> Board<M> {
-    fn line(&self, worker: u32) -> &Line<M> {
-        self.lines[worker as usize].get_or_init(|| {
+    fn line(&self, number: u32) -> &Line<M> {
+        self.lines[number as usize].get_or_init(|| {
             Box::new(Line {
-                number: M::Word::new(0),
+                version: M::Word::new(0),
                 target: M::Word::new(0),
                 held: M::Word::new(0),
                 places: std::array::from_fn(|_| M::Word::new(0)),
@@ -95,16 +95,16 @@ impl<M: Machine> Board<M> {
         })
     }
 
-    /// Allocates the line of the worker with this number.
-    pub fn add(&self, worker: u32) {
-        self.line(worker);
+    /// Allocates the line of the transaction with this number.
+    pub fn add(&self, number: u32) {
+        self.line(number);
     }
 
-    /// Shows that the worker waits for `target` and holds these places.
-    pub fn show(&self, worker: u32, target: Place, held: impl Iterator<Item = Place>) {
-        let line = self.line(worker);
-        let number = line.number.fetch_add(1, Ordering::AcqRel);
-        debug_assert!(number.is_multiple_of(2), "no worker shows two waits at a time");
+    /// Shows that the transaction waits for `target` and holds these places.
+    pub fn show(&self, number: u32, target: Place, held: impl Iterator<Item = Place>) {
+        let line = self.line(number);
+        let version = line.version.fetch_add(1, Ordering::AcqRel);
+        debug_assert!(version.is_multiple_of(2), "no transaction shows two waits at a time");
         M::fence(Ordering::Release);
         let mut count = 0;
         for place in held {
@@ -115,62 +115,62 @@ impl<M: Machine> Board<M> {
         }
         line.held.store(count as u64, Ordering::Relaxed);
         line.target.store(code(target), Ordering::Relaxed);
-        line.number.store(number + 2, Ordering::Release);
+        line.version.store(version + 2, Ordering::Release);
         let mut used = self.used.load(Ordering::Relaxed);
-        while used <= worker.into() {
-            let wanted = u64::from(worker) + 1;
+        while used <= number.into() {
+            let wanted = u64::from(number) + 1;
             let grown =
                 self.used.compare_exchange(used, wanted, Ordering::AcqRel, Ordering::Relaxed);
             used = grown.err().unwrap_or(wanted);
         }
     }
 
-    /// Shows that the worker does not wait any more.
-    pub fn clear(&self, worker: u32) {
-        let line = self.line(worker);
-        line.number.fetch_add(1, Ordering::AcqRel);
+    /// Shows that the transaction does not wait any more.
+    pub fn clear(&self, number: u32) {
+        let line = self.line(number);
+        line.version.fetch_add(1, Ordering::AcqRel);
         M::fence(Ordering::Release);
         line.target.store(0, Ordering::Relaxed);
-        line.number.fetch_add(1, Ordering::AcqRel);
+        line.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Reads a worker's line into `look`, if the worker waits and the line does not change
+    /// Reads a line into `look`, if its transaction waits and the line does not change
     /// meanwhile.
-    fn read(&self, worker: usize, look: &mut Look) {
-        let Some(line) = self.lines[worker].get() else { return };
-        let number = line.number.load(Ordering::Acquire);
+    fn read(&self, number: usize, look: &mut Look) {
+        let Some(line) = self.lines[number].get() else { return };
+        let version = line.version.load(Ordering::Acquire);
         let target = line.target.load(Ordering::Relaxed);
         let held = line.held.load(Ordering::Relaxed);
-        if number % 2 == 1 || target == 0 {
+        if version % 2 == 1 || target == 0 {
             return;
         }
         let from = look.places.len();
         let shown = &line.places[..(held as usize).min(SHOWN)];
         look.places.extend(shown.iter().map(|at| at.load(Ordering::Relaxed)));
         M::fence(Ordering::Acquire);
-        if line.number.load(Ordering::Relaxed) == number {
+        if line.version.load(Ordering::Relaxed) == version {
             let places = from..look.places.len();
-            look.waiting.push(Waiting { worker, target, held, places });
+            look.waiting.push(Waiting { number, target, held, places });
         } else {
             look.places.truncate(from);
         }
     }
 
-    /// Whether the worker, which waits, is the victim of a deadlock.
-    pub fn is_victim(&self, worker: u32, look: &mut Look) -> bool {
+    /// Whether the transaction, which waits, is the victim of a deadlock.
+    pub fn is_victim(&self, number: u32, look: &mut Look) -> bool {
         look.waiting.clear();
         look.places.clear();
         let used = self.used.load(Ordering::Acquire) as usize;
         (0..used).for_each(|at| self.read(at, look));
-        let Some(start) = look.waiting.iter().position(|one| one.worker == worker as usize) else {
+        let Some(start) = look.waiting.iter().position(|one| one.number == number as usize) else {
             return false;
         };
         if !look.finds_way_back(start) {
             return false;
         }
         let cycle = look.path.iter().map(|at| &look.waiting[*at]);
-        let victim = cycle.min_by_key(|one| (one.held, one.worker));
-        victim.is_some_and(|victim| victim.worker == worker as usize)
+        let victim = cycle.min_by_key(|one| (one.held, one.number));
+        victim.is_some_and(|victim| victim.number == number as usize)
     }
 }
 
@@ -200,7 +200,7 @@ impl Look {
         false
     }
 
-    /// Whether one worker waits for a place that the other holds.
+    /// Whether one transaction waits for a place that the other holds.
     fn is_next(&self, at: usize, other: usize) -> bool {
         let held = &self.places[self.waiting[other].places.clone()];
         other != at && held.contains(&self.waiting[at].target)
@@ -219,10 +219,10 @@ mod tests {
         Place::row(TableId(0), row)
     }
 
-    /// Which of these workers are victims.
-    fn victims<const N: usize>(board: &Board<Native>, workers: [u32; N]) -> [bool; N] {
+    /// Which of these transactions are victims.
+    fn victims<const N: usize>(board: &Board<Native>, numbers: [u32; N]) -> [bool; N] {
         let mut look = Look::default();
-        workers.map(|worker| board.is_victim(worker, &mut look))
+        numbers.map(|number| board.is_victim(number, &mut look))
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::common::wait::Wait;
 #[derive(Debug)]
 pub struct Local {
     pub(super) locks: LockList,
-    pub(super) worker: u32,
+    pub(super) number: u32,
     pub(super) wait: Wait,
     /// Whether the board shows that it waits.
     pub(super) is_shown: bool,
@@ -16,10 +16,10 @@ pub struct Local {
 }
 
 impl Local {
-    pub(super) fn new(worker: u32) -> Self {
+    pub(super) fn new(number: u32) -> Self {
         Self {
             locks: LockList::default(),
-            worker,
+            number,
             wait: Wait::default(),
             is_shown: false,
             look: Look::default(),

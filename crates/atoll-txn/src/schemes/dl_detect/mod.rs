@@ -47,7 +47,7 @@ impl<M: Machine> DlDetect<M> {
     #[cold]
     fn stop_waiting(&self, local: &mut Local) {
         if local.is_shown {
-            self.board.clear(local.worker);
+            self.board.clear(local.number);
         }
         local.is_shown = false;
     }
@@ -60,9 +60,9 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
     type Gap = State<M>;
     type Local = Local;
 
-    fn local(&self, worker: u32) -> Local {
-        self.board.add(worker);
-        Local::new(worker)
+    fn local(&self, number: u32) -> Local {
+        self.board.add(number);
+        Local::new(number)
     }
 
     fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
@@ -132,10 +132,10 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         let waited_ns = local.wait.go_on::<M>(place, round);
         if round % ROUNDS_PER_LOOK == ROUNDS_PER_LOOK - 1 {
             if !local.is_shown {
-                self.board.show(local.worker, place, local.locks.places());
+                self.board.show(local.number, place, local.locks.places());
                 local.is_shown = true;
             }
-            if self.board.is_victim(local.worker, &mut local.look) {
+            if self.board.is_victim(local.number, &mut local.look) {
                 return Err(AbortReason::Deadlock);
             }
         }
@@ -210,7 +210,7 @@ mod tests {
             scheme.read_gap(local, gap, few.of(gap))?;
             scheme.write(local, &few, few.target(row), true)
         };
-        let mut locals = [0, 1].map(|worker| Scheme::<Native>::local(&scheme, worker));
+        let mut locals = [0, 1].map(|number| Scheme::<Native>::local(&scheme, number));
         for (local, row) in locals.iter_mut().zip([0, 1]) {
             ask(local, row).expect("it is free");
         }
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_deadlock_of_rows_that_are_owned_is_found_however_many_are_shared() {
         let (scheme, few) = (patient(), Few::new(300));
-        let mut locals = [0, 1].map(|worker| Scheme::<Native>::local(&scheme, worker));
+        let mut locals = [0, 1].map(|number| Scheme::<Native>::local(&scheme, number));
         for (local, row) in locals.iter_mut().zip([0, 1]) {
             assert_eq!(scheme.write(local, &few, few.target(row), true), Ok(()));
             for shared in 2..290 {

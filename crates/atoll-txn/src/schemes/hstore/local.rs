@@ -5,7 +5,7 @@ use crate::common::timestamp::TimestampLocal;
 /// See the module.
 #[derive(Debug)]
 pub struct Local {
-    pub(super) worker: u32,
+    pub(super) number: u32,
     pub(super) source: TimestampLocal,
     /// 0 unless the transaction has had to wait.
     pub(super) timestamp: u64,
@@ -16,8 +16,8 @@ pub struct Local {
 }
 
 impl Local {
-    pub(super) fn new(worker: u32) -> Self {
-        let source = TimestampLocal::new(worker);
-        Self { worker, source, timestamp: 0, wanted: Vec::new(), granted: 0 }
+    pub(super) fn new(number: u32) -> Self {
+        let source = TimestampLocal::new(number);
+        Self { number, source, timestamp: 0, wanted: Vec::new(), granted: 0 }
     }
 }

@@ -45,8 +45,8 @@ impl<M: Machine> Scheme<M> for HStore<M> {
     type Gap = State;
     type Local = Local;
 
-    fn local(&self, worker: u32) -> Local {
-        Local::new(worker)
+    fn local(&self, number: u32) -> Local {
+        Local::new(number)
     }
 
     fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Conflict> {
@@ -64,7 +64,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
                 if local.timestamp == 0 {
                     local.timestamp = self.timestamps.next(&mut local.source);
                 }
-                if !queue.take(local.worker, local.timestamp) {
+                if !queue.take(local.number, local.timestamp) {
                     return Err(Conflict::WouldBlock(Place::partition(*partition)));
                 }
             }
@@ -118,7 +118,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
         let granted = local.wanted[..local.granted].iter();
         granted.for_each(|partition| self.partitions[*partition as usize].release());
         if let Some(partition) = local.wanted.get(local.granted) {
-            self.partitions[*partition as usize].leave(local.worker);
+            self.partitions[*partition as usize].leave(local.number);
         }
         local.wanted.clear();
         local.granted = 0;

@@ -2,16 +2,16 @@
 //! timestamp is next.
 //!
 //! Mostly no transaction waits, and one compare-and-exchange takes the lock. A transaction that
-//! finds the lock taken joins the queue: each worker has a word in each partition for the timestamp
-//! with which it waits, and the lock's word counts the waiters. A waiter that finds the lock free
-//! and itself the oldest takes the lock.
+//! finds the lock taken joins the queue: each transaction number has a word in each partition for
+//! the timestamp with which it waits, and the lock's word counts the waiters. A waiter that finds
+//! the lock free and itself the oldest takes the lock.
 //!
 //! - `QUEUE-1`: the word is 0 only if no transaction holds the lock and none waits, so a
 //!   transaction that takes the lock without a timestamp overtakes no other.
 
 use atoll_machine::{Machine, Ordering, Word};
 
-use crate::worker_number::WORKERS_MAX;
+use crate::scheme::TXNS_MAX;
 
 /// In the lock's word: a transaction holds the lock.
 const HELD: u64 = 1;
@@ -33,7 +33,7 @@ impl<M: Machine> Default for Queue<M> {
         Self {
             lock: Line(M::Word::new(0)),
             used: M::Word::new(0),
-            waiting: (0..WORKERS_MAX).map(|_| M::Word::new(0)).collect(),
+            waiting: (0..TXNS_MAX).map(|_| M::Word::new(0)).collect(),
         }
     }
 }
@@ -46,11 +46,11 @@ impl<M: Machine> Queue<M> {
         lock.compare_exchange(0, HELD, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the lock if it is this worker's turn; otherwise joins the queue.
-    pub fn take(&self, worker: u32, timestamp: u64) -> bool {
-        let mine = &self.waiting[worker as usize];
+    /// Takes the lock if it is this transaction's turn; otherwise joins the queue.
+    pub fn take(&self, number: u32, timestamp: u64) -> bool {
+        let mine = &self.waiting[number as usize];
         if mine.load(Ordering::Relaxed) != timestamp {
-            self.join(worker, timestamp);
+            self.join(number, timestamp);
         }
         let mut lock = self.lock.0.load(Ordering::SeqCst);
         loop {
@@ -73,21 +73,21 @@ impl<M: Machine> Queue<M> {
     }
 
     /// Joins the queue.
-    fn join(&self, worker: u32, timestamp: u64) {
+    fn join(&self, number: u32, timestamp: u64) {
         let mut used = self.used.load(Ordering::Relaxed);
-        while used <= worker.into() {
-            let wanted = u64::from(worker) + 1;
+        while used <= number.into() {
+            let wanted = u64::from(number) + 1;
             let grown =
                 self.used.compare_exchange(used, wanted, Ordering::SeqCst, Ordering::Relaxed);
             used = grown.err().unwrap_or(wanted);
         }
-        self.waiting[worker as usize].store(timestamp, Ordering::SeqCst);
+        self.waiting[number as usize].store(timestamp, Ordering::SeqCst);
         self.change(|lock| lock + WAITER);
     }
 
-    /// Leaves the queue, if the worker is in it.
-    pub fn leave(&self, worker: u32) {
-        let mine = &self.waiting[worker as usize];
+    /// Leaves the queue, if the transaction is in it.
+    pub fn leave(&self, number: u32) {
+        let mine = &self.waiting[number as usize];
         if mine.load(Ordering::Relaxed) != 0 {
             mine.store(0, Ordering::Release);
             self.change(|lock| lock - WAITER);
@@ -126,7 +126,7 @@ mod tests {
         assert!(queue.take(0, 10));
         assert!(!queue.take(1, 12) && !queue.take(2, 11));
         queue.release();
-        assert!(!queue.take(1, 12), "worker 2 is older");
+        assert!(!queue.take(1, 12), "transaction 2 is older");
         assert!(queue.take(2, 11));
         queue.release();
         assert!(queue.take(1, 12));
@@ -136,7 +136,7 @@ mod tests {
         queue.leave(0);
         queue.leave(0);
         queue.release();
-        assert!(queue.take(2, 15), "a worker that has left is not next");
+        assert!(queue.take(2, 15), "a transaction that has left is not next");
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         assert!(queue.take_idle());
         assert!(!queue.take_idle() && !queue.take(1, 5));
         queue.release();
-        assert!(!queue.take_idle(), "worker 1 waits");
+        assert!(!queue.take_idle(), "transaction 1 waits");
         assert!(queue.take(1, 5));
         assert!(!queue.take_idle());
         queue.release();
@@ -153,6 +153,6 @@ mod tests {
         assert!(!queue.take(2, 6));
         queue.leave(2);
         queue.release();
-        assert!(queue.take_idle(), "no worker waits any more");
+        assert!(queue.take_idle(), "no transaction waits any more");
     }
 }

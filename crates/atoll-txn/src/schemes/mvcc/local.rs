@@ -1,4 +1,4 @@
-//! The state of a transaction: its timestamp, the rows that it is going to write, and the worker's
+//! The state of a transaction: its timestamp, the rows that it is going to write, and its
 //! part of the version chains.
 
 use atoll_machine::Machine;
@@ -9,7 +9,7 @@ use crate::scheme::Place;
 
 /// See the module.
 pub struct Local<M: Machine> {
-    pub(super) worker: u32,
+    pub(super) number: u32,
     pub(super) source: TimestampLocal,
     pub(super) timestamp: u64,
     /// The epoch in which it took the timestamp.
@@ -24,10 +24,10 @@ pub struct Local<M: Machine> {
 }
 
 impl<M: Machine> Local<M> {
-    pub(super) fn new(worker: u32, chains: VersionChainWriter<M>) -> Self {
+    pub(super) fn new(number: u32, chains: VersionChainWriter<M>) -> Self {
         Self {
-            worker,
-            source: TimestampLocal::new(worker),
+            number,
+            source: TimestampLocal::new(number),
             timestamp: 0,
             epoch: 0,
             writes: Vec::new(),

@@ -66,9 +66,9 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
     type Gap = GapState<M>;
     type Local = Local<M>;
 
-    fn local(&self, worker: u32) -> Local<M> {
-        self.active.add(worker);
-        Local::new(worker, VersionChainWriter::new(Arc::clone(&self.chains), worker))
+    fn local(&self, number: u32) -> Local<M> {
+        self.active.add(number);
+        Local::new(number, VersionChainWriter::new(Arc::clone(&self.chains), number))
     }
 
     fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Conflict> {
@@ -76,7 +76,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
             self.timestamps.discard(&mut local.source);
         }
         let source = &mut local.source;
-        local.timestamp = self.active.begin(local.worker, || self.timestamps.next(source));
+        local.timestamp = self.active.begin(local.number, || self.timestamps.next(source));
         local.epoch = start.epoch;
         Ok(())
     }
@@ -235,7 +235,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
             }
             state.owner.store(0, Ordering::SeqCst);
         }
-        self.active.end(local.worker);
+        self.active.end(local.number);
         if local.until_collect == 0 {
             local.until_collect = COLLECT_EVERY;
             local.chains.collect(self.active.horizon(local.timestamp));

@@ -9,7 +9,7 @@ pub struct Local {
     pub(super) set: ReadSet,
     pub(super) source: TimestampLocal,
     /// The begin timestamp: the transaction reads the state after all transactions up to it. From
-    /// one transaction to the next, it stays the newest timestamp that the worker knows.
+    /// one transaction to the next, it stays the newest timestamp that is known here.
     pub(super) begin: u64,
     pub(super) commit: u64,
     /// The transaction has prefetched the counter for its commit timestamp.
@@ -19,10 +19,10 @@ pub struct Local {
 }
 
 impl Local {
-    pub(super) fn new(worker: u32) -> Self {
+    pub(super) fn new(number: u32) -> Self {
         Self {
             set: ReadSet::default(),
-            source: TimestampLocal::new(worker),
+            source: TimestampLocal::new(number),
             begin: 0,
             commit: 0,
             expects: false,

@@ -14,11 +14,11 @@
 //!   deleted and collected meets no version; validation finds the inconsistency.)
 //!
 //! The study takes the begin timestamp from the shared source, like the commit timestamp. That is
-//! not necessary: any timestamp that has been handed out will do, and a worker knows one, that of
-//! its last commit. In rare cases it is too old, and the transaction meets a newer version. Then it
-//! moves its begin timestamp to the newest one of all: if everything that it has read is unchanged,
-//! it would have read the same there (Riegel, Felber and Fetzer, "A lazy snapshot algorithm with
-//! eager validation", DISC 2006).
+//! not necessary: any timestamp that has been handed out will do, and each transaction number has
+//! one, that of its last commit. In rare cases it is too old, and the transaction meets a newer
+//! version. Then it moves its begin timestamp to the newest one of all: if everything that it has
+//! read is unchanged, it would have read the same there (Riegel, Felber and Fetzer, "A lazy
+//! snapshot algorithm with eager validation", DISC 2006).
 
 mod local;
 mod state;
@@ -104,8 +104,8 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     type Gap = Gap<M>;
     type Local = Local;
 
-    fn local(&self, worker: u32) -> Local {
-        Local::new(worker)
+    fn local(&self, number: u32) -> Local {
+        Local::new(number)
     }
 
     fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
@@ -313,7 +313,7 @@ mod tests {
     fn who_meets_a_newer_row_begins_later_unless_what_was_read_has_changed() {
         for kind in TimestampKind::ALL.into_iter().filter(|one| *one != TimestampKind::Batched) {
             let (occ, few) = (scheme(kind, false), rows());
-            let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
+            let [mut one, mut two] = [0, 1].map(|number| occ.local(number));
             for is_read in [false, true] {
                 for changed in [&[1][..], &[0, 1]] {
                     begin(&occ, &mut one);
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn a_row_that_is_going_to_be_written_is_looked_at_again_too() {
         let (occ, few) = (scheme(TimestampKind::Atomic, false), rows());
-        let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
+        let [mut one, mut two] = [0, 1].map(|number| occ.local(number));
         begin(&occ, &mut one);
         let seen = occ.update(&mut one, &few, few.target(0), &mut |_| true);
         assert_eq!(seen, Ok(Seen::Present));
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn whose_begin_is_taken_meets_nothing_newer() {
         let (occ, few) = (scheme(TimestampKind::Atomic, true), rows());
-        let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
+        let [mut one, mut two] = [0, 1].map(|number| occ.local(number));
         begin(&occ, &mut one);
         change(&occ, &mut two, &few, &[1]);
         let too_late = Err(Conflict::Abort(AbortReason::TooLate));
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn who_meets_newer_rows_all_the_time_does_not_look_at_everything_each_time() {
         let (occ, few) = (scheme(TimestampKind::Atomic, false), rows());
-        let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
+        let [mut one, mut two] = [0, 1].map(|number| occ.local(number));
         begin(&occ, &mut one);
         let mut seen = (0..few.0.len() as u64).map(|row| {
             change(&occ, &mut two, &few, &[row]);

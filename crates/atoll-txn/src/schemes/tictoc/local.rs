@@ -15,8 +15,8 @@ pub struct Local {
     pub(super) commit: u64,
     /// A bound for its commit timestamp: the latest deletion from a gap that it has read.
     pub(super) after: u64,
-    pub(super) worker: u32,
-    /// The epoch of the worker's last commit, and the smallest timestamp of commits in it.
+    pub(super) number: u32,
+    /// The epoch of the last commit, and the smallest timestamp of commits in it.
     pub(super) epoch: u64,
     pub(super) base: u64,
 }

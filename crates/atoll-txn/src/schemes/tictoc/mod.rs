@@ -9,9 +9,9 @@
 //! not strictly serializable.
 //!
 //! - `TICTOC-1`: commits of an epoch have greater timestamps than all commits of earlier epochs, so
-//!   a cut separates timestamps as it separates commits. Each worker shows its greatest timestamp.
-//!   At its first commit in an epoch, when no worker is inside the gate under an older epoch, a
-//!   worker reads the timestamps of all workers.
+//!   a cut separates timestamps as it separates commits. Each transaction number shows its greatest
+//!   timestamp. At the first commit of a number in an epoch, when no worker is inside the gate
+//!   under an older epoch, the transaction reads the timestamps of all numbers.
 //! - `TICTOC-2`: gap reads and gap inserts are ordered by timestamps, like reads and writes of
 //!   rows.
 
@@ -25,11 +25,11 @@ pub use state::{GapState, State};
 
 use crate::common::read_set::Write;
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
+use crate::scheme::TXNS_MAX;
 use crate::scheme::{
     AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
-use crate::worker_number::WORKERS_MAX;
 use state::raise;
 
 #[repr(align(64))]
@@ -37,14 +37,14 @@ struct Line<W>(W);
 
 /// See the module.
 pub struct TicToc<M: Machine> {
-    /// The greatest timestamp of each worker.
+    /// The greatest timestamp of each transaction number.
     shown: Box<[Line<M::Word>]>,
 }
 
 impl<M: Machine> TicToc<M> {
     /// The scheme.
     pub fn new(_options: &SchemeOptions) -> Self {
-        Self { shown: (0..WORKERS_MAX).map(|_| Line(M::Word::new(0))).collect() }
+        Self { shown: (0..TXNS_MAX).map(|_| Line(M::Word::new(0))).collect() }
     }
 
     fn newest_of_all(&self) -> u64 {
@@ -111,8 +111,8 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
     type Gap = GapState<M>;
     type Local = Local;
 
-    fn local(&self, worker: u32) -> Local {
-        Local { worker, ..Local::default() }
+    fn local(&self, number: u32) -> Local {
+        Local { number, ..Local::default() }
     }
 
     fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
@@ -222,7 +222,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
             return Err(AbortReason::Changed);
         }
         local.commit = commit;
-        let shown = &self.shown[local.worker as usize].0;
+        let shown = &self.shown[local.number as usize].0;
         if shown.load(Ordering::Relaxed) < commit {
             shown.store(commit, Ordering::SeqCst);
         }

@@ -6,7 +6,7 @@ use crate::scheme::Place;
 /// See the module.
 #[derive(Debug)]
 pub struct Local {
-    pub(super) worker: u32,
+    pub(super) number: u32,
     pub(super) source: TimestampLocal,
     pub(super) timestamp: u64,
     /// The epoch in which it took the timestamp.
@@ -16,8 +16,8 @@ pub struct Local {
 }
 
 impl Local {
-    pub(super) fn new(worker: u32) -> Self {
-        let source = TimestampLocal::new(worker);
-        Self { worker, source, timestamp: 0, epoch: 0, writes: Vec::new() }
+    pub(super) fn new(number: u32) -> Self {
+        let source = TimestampLocal::new(number);
+        Self { number, source, timestamp: 0, epoch: 0, writes: Vec::new() }
     }
 }

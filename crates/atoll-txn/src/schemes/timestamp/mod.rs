@@ -56,9 +56,9 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
     type Gap = GapState<M>;
     type Local = Local;
 
-    fn local(&self, worker: u32) -> Local {
-        self.active.add(worker);
-        Local::new(worker)
+    fn local(&self, number: u32) -> Local {
+        self.active.add(number);
+        Local::new(number)
     }
 
     fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Conflict> {
@@ -66,7 +66,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
             self.timestamps.discard(&mut local.source);
         }
         let source = &mut local.source;
-        local.timestamp = self.active.begin(local.worker, || self.timestamps.next(source));
+        local.timestamp = self.active.begin(local.number, || self.timestamps.next(source));
         local.epoch = start.epoch;
         Ok(())
     }
@@ -214,7 +214,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
             }
             state.owner.store(0, Ordering::SeqCst);
         }
-        self.active.end(local.worker);
+        self.active.end(local.number);
     }
 
     fn stamp(&self, local: &Local) -> u64 {

@@ -16,10 +16,10 @@ pub struct Local {
 }
 
 impl Local {
-    pub(super) fn new(worker: u32) -> Self {
+    pub(super) fn new(number: u32) -> Self {
         Self {
             locks: LockList::default(),
-            source: TimestampLocal::new(worker),
+            source: TimestampLocal::new(number),
             age: 0,
             died: false,
         }

@@ -48,8 +48,8 @@ impl<M: Machine> Scheme<M> for WaitDie<M> {
     type Gap = State<M>;
     type Local = Local;
 
-    fn local(&self, worker: u32) -> Local {
-        Local::new(worker)
+    fn local(&self, number: u32) -> Local {
+        Local::new(number)
     }
 
     fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {

@@ -10,7 +10,7 @@ use atoll_memory::Inside;
 use atoll_storage::{Change, PlainColumn, Slot, Table, Value};
 
 use super::super::late::Late;
-use super::{Access, Step, Worker};
+use super::{Access, Call, Step, Thread};
 use crate::engine::partition_of;
 use crate::scheme::Scheme;
 
@@ -26,11 +26,11 @@ pub(super) enum Keys {
 }
 
 impl Keys {
-    pub(super) fn of<S: Scheme<M>, M: Machine>(worker: &Worker<S, M>, table: &Table<M>) -> Self {
-        match worker.partitions[..] {
+    pub(super) fn of<S: Scheme<M>, M: Machine>(call: &Call<'_, S, M>, table: &Table<M>) -> Self {
+        match call.txn.partitions[..] {
             [] => Self::All,
-            [partition] if !worker.engine.tables.context(table.id()).replicated => {
-                Self::Of { partition, partitions: worker.engine.partitions() }
+            [partition] if !call.engine.tables.context(table.id()).replicated => {
+                Self::Of { partition, partitions: call.engine.partitions() }
             }
             _ => Self::Asked,
         }
@@ -60,7 +60,7 @@ impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
         let inside = self.inside.filter(|_| self.keys.has(key))?;
         let slot = self.table.locate_exact(key)?;
         let column = self.table.plain(column)?;
-        (!self.worker.member.is_awaited(inside)).then_some((slot, column, inside))
+        (!self.call.thread.member.is_awaited(inside)).then_some((slot, column, inside))
     }
 
     /// Reads a value; returns false if it has done nothing.
@@ -68,10 +68,10 @@ impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
     pub(super) fn get_exact(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> bool {
         let Some((slot, column, _)) = self.locate_exact(key, column) else { return false };
         let Some(into) = into.get_mut(..column.width()) else { return false };
-        if !self.worker.late.is_empty() && self.worker.late.has(slot.id()) {
+        if !self.call.thread.late.is_empty() && self.call.thread.late.has(slot.id()) {
             return false; // ACCESS-3
         }
-        self.worker.txn.note_gsn(|| slot.gsn());
+        self.call.txn.note_gsn(|| slot.gsn());
         self.table.load_plain(slot, column, into);
         true
     }
@@ -83,10 +83,10 @@ impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
             return Step::Again;
         };
         let Some(bytes) = bytes.get(..column.width()) else { return Step::Again };
-        let Worker { engine, txn, late, read_only, .. } = &mut *self.worker;
+        let Call { engine, thread: Thread { late, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
         let is_kept = Late::takes(column) && !context.moving.has(column.position());
-        if !is_kept || *read_only || column.is_in_key() {
+        if !is_kept || txn.read_only || column.is_in_key() {
             return Step::Again;
         }
         self.table.prefetch_plain(slot, column);

@@ -1,24 +1,27 @@
 //! Redo logging: writes the changes of a transaction to the log, if there is one.
 //!
 //! Before the section in which a transaction commits, the worker encodes its changes as redo
-//! records and waits until the log has room for them ([`Worker::write_down`]). A large transaction
+//! records and waits until the log has room for them ([`Call::write_down`]). A large transaction
 //! writes most of its records to the log at this point. In the section of the commit, the
-//! transaction gets its position in the log (`Txn::record`), see [`crate::journal`].
+//! transaction gets its position in the log (`TxnState::record`), see [`crate::journal`].
 //!
 //! If the scheme stores in place, the undo list says what has changed, and the new values are in
 //! the rows, which the transaction holds exclusively. If it stores at commit, both are in the write
 //! set.
 
 use atoll_machine::Machine;
-use atoll_storage::redo::{self, Kind, Redo};
+use atoll_storage::redo::{self, Kind};
 use atoll_storage::undo::Replaced;
 use atoll_storage::{RowId, TableId};
 
-use super::{Txn, Worker};
+use super::call::Call;
+use super::redo::RedoWriter;
+use super::thread::Thread;
+use super::txn::TxnState;
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::journal::{Commit, Recorder};
+use crate::journal::Commit;
 use crate::scheme::{AbortReason, Scheme};
 use crate::tables::TableContext;
 
@@ -27,37 +30,7 @@ const CHANGES_IN_SECTION: usize = 256;
 /// Redo records of more than this many bytes are written to the log before the commit.
 const SPILL_BYTES: usize = 256 << 10;
 
-/// A worker's access to the log.
-pub(super) struct RedoWriter {
-    recorder: Box<dyn Recorder>,
-    redo: Redo,
-    /// A buffer for a value.
-    value: Vec<u8>,
-}
-
-impl RedoWriter {
-    pub(super) fn new(recorder: Box<dyn Recorder>) -> Self {
-        Self { recorder, redo: Redo::default(), value: Vec::new() }
-    }
-
-    /// Discards the records of a transaction that has been rolled back.
-    pub(super) fn withdraw(&mut self) {
-        self.recorder.withdraw();
-        self.redo.clear();
-    }
-
-    /// Assigns a commit its position in the log; returns its GSN. Inside the gate.
-    fn commit(&mut self, commit: Commit) -> u64 {
-        if self.redo.is_empty() {
-            return commit.seen;
-        }
-        let gsn = self.recorder.record(&self.redo, commit);
-        self.redo.clear();
-        gsn
-    }
-}
-
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Encodes the changes of the transaction, and waits until the log has room for them.
     pub(super) fn write_down(&mut self) -> Result<(), OpError> {
         let Some(mut record) = self.txn.record.take() else { return Ok(()) };
@@ -68,13 +41,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 
     fn write_down_to(&mut self, record: &mut RedoWriter) -> Result<(), OpError> {
         record.redo.clear();
-        let changes = if Txn::<S, M>::IN_PLACE {
+        let changes = if TxnState::<S, M>::IN_PLACE {
             self.txn.undo.len()
         } else {
             self.txn.edits.get_mut().rows().len()
         };
         let mut list = Vec::new();
-        if Txn::<S, M>::IN_PLACE && changes > CHANGES_IN_SECTION {
+        if TxnState::<S, M>::IN_PLACE && changes > CHANGES_IN_SECTION {
             let tables = self.engine.tables();
             self.txn.undo.each(
                 |table, column| tables.table(table).image_bytes(column),
@@ -84,9 +57,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let mut has_spilled = false;
         for from in (0..changes).step_by(CHANGES_IN_SECTION) {
             let to = changes.min(from + CHANGES_IN_SECTION);
-            let Self { engine, member, txn, .. } = self;
+            let Self { engine, thread: Thread { member, .. }, txn } = self;
             let section = member.enter();
-            if !Txn::<S, M>::IN_PLACE {
+            if !TxnState::<S, M>::IN_PLACE {
                 (from..to).for_each(|at| txn.write_down_edit(engine, record, at));
             } else if list.is_empty() {
                 txn.write_down_all(engine, record);
@@ -111,7 +84,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Notes the GSN of what the transaction has read, if there is a log.
     #[inline]
     pub(super) fn note_gsn(&mut self, gsn: impl FnOnce() -> u64) {

@@ -1,0 +1,214 @@
+//! Workers and transactions of an engine, and those that are kept for their next use.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atoll_machine::Machine;
+use atoll_storage::Table;
+
+use super::call::{Call, Committed};
+use super::thread::Thread;
+use super::txn::{Phase, TxnState};
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::scheme::{AbortReason, Scheme, TXNS_MAX};
+
+/// Most workers at a time. Two members of the gate are kept: one for upkeep, and one to roll back
+/// transactions that are dropped while all workers are in use.
+pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 2;
+
+/// What a thread needs to execute transactions, see [`super`]. Dropping it makes it available to
+/// other threads.
+pub struct Worker<S: Scheme<M>, M: Machine> {
+    pool: Arc<Pool<S, M>>,
+    /// `None` only while it is dropped.
+    thread: Option<Box<Thread>>,
+}
+
+/// A transaction, or one after the other, see [`super`]. Dropping it rolls the open one back.
+pub struct Txn<S: Scheme<M>, M: Machine> {
+    pool: Arc<Pool<S, M>>,
+    /// `None` only while it is dropped.
+    state: Option<Box<TxnState<S, M>>>,
+}
+
+/// See the module. Of those that are kept, the one that was used last, which has most of its data
+/// in caches, is used next.
+pub struct Pool<S: Scheme<M>, M: Machine> {
+    engine: Arc<Engine<S, M>>,
+    threads: Mutex<Vec<Box<Thread>>>,
+    txns: Mutex<Vec<Box<TxnState<S, M>>>>,
+    /// For transactions that are dropped while all workers are in use.
+    spare: Mutex<Box<Thread>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S: Scheme<M>, M: Machine> Pool<S, M> {
+    /// A pool of workers and transactions of an engine.
+    ///
+    /// # Panics
+    /// When the engine has as many workers as it can have.
+    pub fn new(engine: Arc<Engine<S, M>>) -> Arc<Self> {
+        let spare = engine.memory().join().expect("the gate has room for a pool");
+        let spare = Mutex::new(Box::new(Thread::new(spare)));
+        Arc::new(Self { engine, threads: Mutex::default(), txns: Mutex::default(), spare })
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<Engine<S, M>> {
+        &self.engine
+    }
+
+    /// A worker; one thread at a time may use it.
+    ///
+    /// # Errors
+    /// [`OpError::TooManyWorkers`].
+    pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, OpError> {
+        let thread = self.take_thread().ok_or(OpError::TooManyWorkers(WORKERS_MAX))?;
+        Ok(Worker { pool: Arc::clone(self), thread: Some(thread) })
+    }
+
+    /// A transaction that has not begun.
+    ///
+    /// # Errors
+    /// [`OpError::TooManyTxns`].
+    pub fn txn(self: &Arc<Self>) -> Result<Txn<S, M>, OpError> {
+        let state = self.take_txn().ok_or(OpError::TooManyTxns(TXNS_MAX))?;
+        Ok(Txn { pool: Arc::clone(self), state: Some(state) })
+    }
+
+    fn take_thread(&self) -> Option<Box<Thread>> {
+        let kept = lock(&self.threads).pop();
+        kept.or_else(|| self.engine.memory().join().map(|member| Box::new(Thread::new(member))))
+    }
+
+    fn take_txn(&self) -> Option<Box<TxnState<S, M>>> {
+        let kept = lock(&self.txns).pop();
+        kept.or_else(|| {
+            let number = self.engine.txn_number()?;
+            Some(Box::new(TxnState::new(&self.engine, number)))
+        })
+    }
+
+    /// Frees at most `most` items of garbage of each worker that is not in use.
+    pub fn collect_garbage(&self, most: usize) {
+        let Some(mut txn) = self.take_txn() else { return };
+        let mut from = 0;
+        loop {
+            let mut threads = lock(&self.threads);
+            let Some(at) = (from..threads.len()).find(|at| !threads[*at].garbage.is_empty()) else {
+                break;
+            };
+            let mut thread = threads.remove(at);
+            drop(threads);
+            let mut call = Call { engine: &self.engine, thread: &mut thread, txn: &mut txn };
+            call.collect_some(most);
+            // At its position, since the next user takes the last one.
+            let mut threads = lock(&self.threads);
+            let at = at.min(threads.len());
+            threads.insert(at, thread);
+            from = at + 1;
+        }
+        lock(&self.txns).push(txn);
+    }
+
+    /// Stores at most `most` long values of a table's sparse blocks again, see [`Call::compact`].
+    /// Does nothing while too many workers or transactions are in use.
+    pub fn compact(self: &Arc<Self>, table: &Table<M>, most: usize) {
+        if let (Ok(mut worker), Ok(mut txn)) = (self.worker(), self.txn()) {
+            txn.on(&mut worker).compact(table, most);
+        }
+    }
+
+    /// Rolls an open transaction back with whatever worker there is.
+    fn roll_back(&self, txn: &mut TxnState<S, M>) {
+        let engine = &self.engine;
+        if txn.phase == Phase::Open {
+            match self.take_thread() {
+                Some(mut thread) => {
+                    Call { engine, thread: &mut thread, txn }.abort(AbortReason::Requested);
+                    lock(&self.threads).push(thread);
+                }
+                None => {
+                    // A rollback waits for no other transaction, so the spare worker is free soon.
+                    let thread = &mut lock(&self.spare);
+                    Call { engine, thread, txn }.abort(AbortReason::Requested);
+                }
+            }
+        }
+        txn.phase = Phase::Idle;
+    }
+
+    /// The number of workers that are not in use, and how many of them have garbage.
+    pub fn idle_workers(&self) -> (usize, usize) {
+        let threads = lock(&self.threads);
+        (threads.len(), threads.iter().filter(|thread| !thread.garbage.is_empty()).count())
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// Joins the transaction and a worker, to execute operations.
+    ///
+    /// # Panics
+    /// When they are of two pools.
+    #[inline]
+    pub fn on<'c>(&'c mut self, worker: &'c mut Worker<S, M>) -> Call<'c, S, M> {
+        assert!(Arc::ptr_eq(&self.pool, &worker.pool), "a call joins parts of one pool");
+        let thread = worker.thread.as_deref_mut().expect("a worker that is not dropped");
+        let txn = self.state.as_deref_mut().expect("a transaction that is not dropped");
+        Call { engine: &self.pool.engine, thread, txn }
+    }
+
+    fn state(&self) -> &TxnState<S, M> {
+        self.state.as_deref().expect("a transaction that is not dropped")
+    }
+
+    fn state_mut(&mut self) -> &mut TxnState<S, M> {
+        self.state.as_deref_mut().expect("a transaction that is not dropped")
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Arc<Pool<S, M>> {
+        &self.pool
+    }
+
+    /// Whether a transaction is open and can go on.
+    pub fn is_open(&self) -> bool {
+        self.state().is_open()
+    }
+
+    /// What must be durable before the last transaction may be acknowledged as committed.
+    pub fn committed(&self) -> Committed {
+        self.state().committed()
+    }
+
+    /// Calls `pause`, after an attempt that was rolled back and before the next one. The time of
+    /// the pause counts as a cost of the abort.
+    pub fn pause(&mut self, pause: &mut dyn FnMut()) {
+        self.state_mut().pause(pause);
+    }
+
+    /// Rolls the open transaction back; does nothing if none is open. [`Call::abort`] does the same
+    /// where a worker is at hand.
+    pub fn roll_back(&mut self) {
+        let txn = self.state.as_deref_mut().expect("a transaction that is not dropped");
+        self.pool.roll_back(txn);
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Drop for Txn<S, M> {
+    fn drop(&mut self) {
+        let Some(mut txn) = self.state.take() else { return };
+        self.pool.roll_back(&mut txn);
+        lock(&self.pool.txns).push(txn);
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Drop for Worker<S, M> {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        lock(&self.pool.threads).push(thread);
+    }
+}

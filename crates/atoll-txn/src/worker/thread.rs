@@ -1,0 +1,80 @@
+//! What a thread needs to execute transactions, any of them and one after the other.
+
+use atoll_memory::Member;
+use atoll_storage::undo::Backwards;
+use atoll_storage::{Change, Filling, KeyRun, RowId, StorageError, TableId, Value};
+
+use super::late::Late;
+use super::range::ScanBuffers;
+use crate::garbage::Garbage;
+use crate::scheme::Scheme;
+use crate::tables::TableContext;
+use atoll_machine::Machine;
+
+/// The state of a worker, see [`super`].
+pub(super) struct Thread {
+    pub(super) member: Member,
+    /// The newest epoch that this thread knows to be sealed.
+    pub(super) sealed: u64,
+    pub(super) garbage: Garbage,
+    pub(super) fillings: Fillings,
+    /// A buffer for keys.
+    pub(super) keys: Vec<Value>,
+    pub(super) late: Late,
+    pub(super) scan_buffers: ScanBuffers,
+    pub(super) backwards: Backwards,
+}
+
+/// The segments that a thread fills with new rows, and the key runs that they add to the key
+/// predictors of their tables; by table.
+#[derive(Default)]
+pub(super) struct Fillings {
+    segments: Vec<Filling>,
+    runs: Vec<KeyRun>,
+}
+
+impl Thread {
+    pub(super) fn new(member: Member) -> Self {
+        Self {
+            member,
+            sealed: 0,
+            garbage: Garbage::default(),
+            fillings: Fillings::default(),
+            keys: Vec::new(),
+            late: Late::default(),
+            scan_buffers: ScanBuffers::default(),
+            backwards: Backwards::default(),
+        }
+    }
+}
+
+/// The element for a table; the list grows as tables are used.
+fn of_table<T: Default + Clone>(list: &mut Vec<T>, table: TableId) -> &mut T {
+    let at = table.0 as usize;
+    if list.len() <= at {
+        std::hint::cold_path();
+        list.resize(at + 1, T::default());
+    }
+    &mut list[at]
+}
+
+impl Fillings {
+    /// Claims a slot for a new row.
+    pub(super) fn claim<S: Scheme<M>, M: Machine>(
+        &mut self,
+        context: &TableContext<S, M>,
+        change: Change,
+    ) -> Result<RowId, StorageError> {
+        context.table.claim(change, of_table(&mut self.segments, context.table.id()))
+    }
+
+    /// Trains the key predictor with a new row.
+    pub(super) fn train<S: Scheme<M>, M: Machine>(
+        &mut self,
+        context: &TableContext<S, M>,
+        hash: u64,
+        row: RowId,
+    ) {
+        context.table.train(of_table(&mut self.runs, context.table.id()), hash, row);
+    }
+}

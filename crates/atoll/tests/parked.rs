@@ -1,0 +1,102 @@
+//! Open transactions that are not in a call hold no worker and move between threads.
+
+#![allow(clippy::unwrap_used)]
+
+use atoll::{
+    Column, DataType, Database, DatabaseOptions, Error, Schema, SchemeKind, Table, Transaction,
+    TransactionOptions, TxnError, Value,
+};
+
+/// More than there are workers.
+const MANY: i64 = 1500;
+
+fn database(scheme: SchemeKind) -> (Database, Table) {
+    let options =
+        DatabaseOptions { scheme, partitions: Some(2048), ..DatabaseOptions::default() };
+    let db = Database::create(options).unwrap();
+    let columns = ["id", "n"].map(|name| Column::new(name, DataType::Int64)).to_vec();
+    let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
+    let rows: Vec<Value> = (0..MANY).flat_map(|id| [Value::Int64(id), Value::Int64(0)]).collect();
+    db.transaction(|tx| tx.insert_rows(&table, &rows)).unwrap();
+    (db, table)
+}
+
+fn begin(db: &Database, table: &Table, id: i64) -> Transaction {
+    let partitions = vec![table.partition(&[id.into()])];
+    db.begin_with(&TransactionOptions { partitions, ..TransactionOptions::default() }).unwrap()
+}
+
+/// Counts the row, then parks.
+fn count(transaction: &mut Transaction, table: &Table, id: i64) {
+    let counted = transaction.update_with(table, &[id.into()], |row| {
+        let n = row.i64(1) + 1;
+        row.set_i64(1, n);
+    });
+    assert!(counted.unwrap().is_some());
+    transaction.park();
+}
+
+fn sum(db: &Database, table: &Table) -> i64 {
+    let read = |tx: &mut Transaction, id: i64| tx.read_with(table, &[id.into()], |row| row.i64(1));
+    db.transaction(|tx| (0..MANY).map(|id| Ok(read(tx, id)?.unwrap())).sum()).unwrap()
+}
+
+#[test]
+fn more_transactions_than_workers_are_open_and_end_on_other_threads() {
+    for scheme in SchemeKind::ALL {
+        let (db, table) = database(*scheme);
+        let counted = |id| {
+            let mut transaction = begin(&db, &table, id);
+            count(&mut transaction, &table, id);
+            transaction
+        };
+        let mut open: Vec<Transaction> = (0..MANY).map(counted).collect();
+        let (threads, chunk) = (3, open.len() / 3);
+        std::thread::scope(|scope| {
+            for at in 0..threads {
+                let (mine, table) = (open.split_off(open.len() - chunk), &table);
+                let first = (threads - 1 - at) as i64 * chunk as i64;
+                scope.spawn(move || {
+                    for (mut transaction, id) in mine.into_iter().zip(first..) {
+                        count(&mut transaction, table, id);
+                        match id % 3 {
+                            0 => transaction.rollback(),
+                            _ => transaction.commit().unwrap(),
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(sum(&db, &table), 2 * MANY * 2 / 3, "{scheme}");
+    }
+}
+
+#[test]
+fn a_parked_transaction_goes_on_when_a_worker_is_free() {
+    let (db, table) = database("no-wait".parse().unwrap());
+    let mut parked = begin(&db, &table, 0);
+    count(&mut parked, &table, 0);
+    // Transactions that are not parked keep their workers.
+    let mut busy = Vec::new();
+    let refused = loop {
+        let one = db.begin();
+        match one {
+            Ok(one) => busy.push(one),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(matches!(refused, Error::TooManyTransactions(_)), "{refused}");
+    let refused = parked.read(&table, &[0i64.into()]).unwrap_err();
+    assert!(matches!(refused, TxnError::Error(Error::TooManyTransactions(_))), "{refused}");
+    assert!(parked.is_open());
+    let mut dropped = busy.pop().unwrap();
+    count(&mut dropped, &table, 1);
+    let _last = db.begin().unwrap();
+    // Without a worker: the row is free afterwards.
+    drop(dropped);
+    busy.pop();
+    count(&mut parked, &table, 1);
+    parked.commit().unwrap();
+    drop(busy);
+    assert_eq!(sum(&db, &table), 2);
+}
