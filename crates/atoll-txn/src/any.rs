@@ -20,8 +20,7 @@ use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use crate::tables::{IndexSpec, TableOptions};
 use crate::worker::{
-    Begin, Buffers, Call, Committed, Pool, Range, RowAccess, RowOp, RowPrefetch, Txn, Visitor,
-    Want, Worker,
+    Begin, Buffers, Call, Committed, Pool, Range, RowCursor, RowOp, Txn, Visitor, Want, Worker,
 };
 
 /// An engine of any scheme, with a pool; [`Engine`] and [`Pool`] document the calls.
@@ -136,7 +135,7 @@ pub trait AnyTxn<M: Machine>: Send {
     ) -> Result<(), OpError>;
     fn prefetch_index(&mut self, table: &Table<M>, keys: &[Value]) -> bool;
     fn prefetch_index_for_insert(&mut self, table: &Table<M>, keys: &[Value]);
-    fn prefetch_rows<'c>(&mut self, wanted: &[RowPrefetch<'_, 'c, M>]);
+    fn prefetch_rows<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]);
     fn apply(
         &mut self,
         table: &Table<M>,
@@ -145,10 +144,10 @@ pub trait AnyTxn<M: Machine>: Send {
         buffers: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
     ) -> Result<(), OpError>;
-    fn access(
+    fn cursor(
         &mut self,
         table: &Table<M>,
-        body: &mut dyn FnMut(&mut dyn RowAccess),
+        body: &mut dyn FnMut(&mut dyn RowCursor),
     ) -> Result<(), OpError>;
     fn visit<'c>(
         &mut self,
@@ -348,9 +347,9 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
         }
     }
 
-    fn prefetch_rows<'c>(&mut self, wanted: &[RowPrefetch<'_, 'c, M>]) {
+    fn prefetch_rows<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]) {
         if let Ok(mut call) = self.call() {
-            call.prefetch_rows(wanted);
+            call.prefetch_rows(table, columns);
         }
     }
 
@@ -365,12 +364,12 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
         self.call()?.apply(table, keys, ops, buffers, absent)
     }
 
-    fn access(
+    fn cursor(
         &mut self,
         table: &Table<M>,
-        body: &mut dyn FnMut(&mut dyn RowAccess),
+        body: &mut dyn FnMut(&mut dyn RowCursor),
     ) -> Result<(), OpError> {
-        self.call()?.access(table, body)
+        self.call()?.cursor(table, body)
     }
 
     fn visit<'c>(

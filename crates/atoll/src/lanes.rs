@@ -69,7 +69,7 @@ pub trait Request {
 ///     async |tx, order| {
 ///         for (key, amount) in [(&order.from, -order.amount), (&order.to, order.amount)] {
 ///             let key = std::slice::from_ref(key);
-///             tx.fetch(&accounts, key, &[1]).await; // the other lanes work meanwhile
+///             tx.fetch(&accounts, key, |_| &[1]).await; // the other lanes work meanwhile
 ///             tx.update_with(&accounts, key, |row| {
 ///                 let balance = row.i64(1);
 ///                 row.set_i64(1, balance + amount);

@@ -73,4 +73,4 @@ pub use session::Session;
 pub use snapshot::Snapshot;
 pub use snapshot_table::{Contiguous, SnapshotSegment, SnapshotTable};
 pub use table::{Index, Table};
-pub use transaction::{Access, Prefetch, Row, RowEdit, Transaction, TransactionOptions, Visit};
+pub use transaction::{Cursor, Row, RowEdit, Transaction, TransactionOptions, Visit};

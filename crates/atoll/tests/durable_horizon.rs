@@ -144,7 +144,7 @@ fn what_an_access_has_seen_is_there_when_what_followed_from_it_is() {
             db.create_table_with(&format!("table_{number}"), schema, &options).unwrap()
         });
         let rows: Vec<Value> = (0..ROWS).flat_map(|id| [id, 0].map(Value::Int64)).collect();
-        db.transaction(|tx| tx.insert_rows(&tables[0], &rows)).unwrap();
+        db.transaction(|tx| tx.insert(&tables[0], &rows)).unwrap();
         let mut session = db.session().unwrap();
         let with = |durability| TransactionOptions {
             durability: Some(durability),
@@ -153,7 +153,7 @@ fn what_an_access_has_seen_is_there_when_what_followed_from_it_is() {
         // Many commits of the first log, which no client waits for.
         for number in 1..50i64 {
             let put = session.transaction_with(&with(Durability::None), |tx| {
-                tx.access(&tables[0], |rows| {
+                tx.cursor(&tables[0], |rows| {
                     let mut bytes = [0; 8];
                     rows.get(&FIRST, NUMBER, &mut bytes)?;
                     rows.put(&[Value::Int64(5)], NUMBER, &number.to_le_bytes())
@@ -162,7 +162,7 @@ fn what_an_access_has_seen_is_there_when_what_followed_from_it_is() {
             assert!(put.unwrap());
         }
         let copied = session.transaction_with(&with(Durability::Strict), |tx| {
-            let seen = tx.access(&tables[0], |rows| {
+            let seen = tx.cursor(&tables[0], |rows| {
                 let mut bytes = [0; 8];
                 rows.get(&FIRST, NUMBER, &mut bytes)?;
                 rows.get(&[Value::Int64(5)], NUMBER, &mut bytes)?;

@@ -123,7 +123,7 @@ fn everything_of_the_owner_is_refused_in_a_child_and_stays_as_it_is() {
         let mut inside = open.take().unwrap();
         let key = [Value::Int64(1)];
         assert!(is_refused_inside(inside.insert(&table, &row(-1, 1))));
-        assert!(is_refused_inside(inside.insert_rows(&table, &row(-1, 1))));
+        assert!(is_refused_inside(inside.insert(&table, &row(-1, 1))));
         assert!(is_refused_inside(inside.update(&table, &key, &[(1, 5i64.into())])));
         assert!(is_refused_inside(inside.update_with(&table, &key, |row| row.set_i64(1, 5))));
         assert!(is_refused_inside(inside.delete(&table, &key)));

@@ -80,7 +80,7 @@ fn amounts(session: &mut Session, table: &Table, ids: &[i64]) -> Vec<Option<i64>
         Ok(values.zip(is_there).map(|(value, is_there)| is_there.then_some(value)).collect())
     };
     let fetched = |tx: &mut Transaction| {
-        tx.prefetch(table, &keys, &[1]);
+        tx.prefetch(table, &keys, |_| &[1]);
         one_by_one(tx)
     };
     let mut ask = |asked: &dyn Fn(&mut Transaction) -> TxnResult<Vec<Option<i64>>>| {
@@ -232,7 +232,7 @@ fn who_fetches_rows_that_are_guessed_gives_its_turn_away_once() {
     let hashed = db.create_table("names", schema).unwrap();
     let mut transaction = db.begin().unwrap();
     let mut turns = |table: &Table, key: &[Value]| {
-        let mut fetch = std::pin::pin!(transaction.fetch(table, key, &[1]));
+        let mut fetch = std::pin::pin!(transaction.fetch(table, key, |_| &[1]));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         (0..).take_while(|_| fetch.as_mut().poll(&mut context).is_pending()).count()
     };

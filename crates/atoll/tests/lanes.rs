@@ -109,12 +109,12 @@ fn lanes_carry_out_every_request_once_under_every_scheme() {
                 })
             },
             async |tx, Transfer { from, to, .. }| {
-                tx.fetch(table, std::slice::from_ref(from), &[1]).await;
+                tx.fetch(table, std::slice::from_ref(from), |_| &[1]).await;
                 if matches!(from, Value::Int64(number) if *number % 2 == 0) {
                     return add_both(tx, table, [&*from, &*to]);
                 }
                 add(tx, table, from, -1)?;
-                tx.fetch(table, std::slice::from_ref(to), &[1]).await;
+                tx.fetch(table, std::slice::from_ref(to), |_| &[1]).await;
                 add(tx, table, to, 1)
             },
             |_, result| {
@@ -137,7 +137,7 @@ fn lanes_that_want_each_others_rows_go_on() {
             || requests.next(),
             async |tx, Transfer { from, to, .. }| {
                 add(tx, &table, from, -1)?;
-                tx.fetch(&table, std::slice::from_ref(to), &[1]).await;
+                tx.fetch(&table, std::slice::from_ref(to), |_| &[1]).await;
                 add(tx, &table, to, 1)
             },
             |_, result| {
@@ -170,7 +170,7 @@ fn lanes_of_a_thread_are_not_in_each_others_way_at_the_partitions() {
         || requests.next(),
         async |tx, request| {
             for (key, amount) in [(&request.from, -1), (&request.to, 1)] {
-                tx.fetch(&table, std::slice::from_ref(key), &[1]).await;
+                tx.fetch(&table, std::slice::from_ref(key), |_| &[1]).await;
                 add(tx, &table, key, amount)?;
             }
             Ok(())
@@ -192,7 +192,7 @@ fn a_request_that_fails_is_told_and_undone_and_the_others_go_on() {
         || requests.next(),
         async |tx, request| {
             add(tx, &table, &request.from, -1)?;
-            tx.fetch(&table, std::slice::from_ref(&request.to), &[1]).await;
+            tx.fetch(&table, std::slice::from_ref(&request.to), |_| &[1]).await;
             if request.from == Value::Int64(2) {
                 tx.insert(&table, &[request.to.clone(), Value::Int64(0)])?;
             }
@@ -234,7 +234,7 @@ fn a_panic_rolls_everything_back() {
                 || requests.next(),
                 async |tx, request| {
                     add(tx, &table, &request.from, -1)?;
-                    tx.fetch(&table, std::slice::from_ref(&request.to), &[1]).await;
+                    tx.fetch(&table, std::slice::from_ref(&request.to), |_| &[1]).await;
                     assert_ne!(request.from, Value::Int64(0), "on purpose");
                     add(tx, &table, &request.to, 1)
                 },
@@ -264,7 +264,7 @@ fn no_lane_starves_while_requests_go_on_for_ever() {
             },
             async |tx, Numbered(_, request)| {
                 add(tx, &table, &request.from, -1)?;
-                tx.fetch(&table, std::slice::from_ref(&request.to), &[1]).await;
+                tx.fetch(&table, std::slice::from_ref(&request.to), |_| &[1]).await;
                 add(tx, &table, &request.to, 1)
             },
             |Numbered(number, _), result| {

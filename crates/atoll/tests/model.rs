@@ -213,7 +213,7 @@ fn apply(tx: &mut Transaction, table: &Table, model: &mut Model, step: &Step) {
         }
         Step::InsertRows(ids, seed) => {
             let rows = ids.iter().zip(*seed..).map(|(id, seed)| row(*id, seed));
-            let done = tx.insert_rows(table, &rows.clone().flatten().collect::<Vec<_>>());
+            let done = tx.insert(table, &rows.clone().flatten().collect::<Vec<_>>());
             // Up to the first row with an existing key, which may be that of a row before.
             let is_new = |(id, row): (&i64, _)| match model.entry(*id) {
                 Entry::Vacant(place) => !place.insert(row).is_empty(),

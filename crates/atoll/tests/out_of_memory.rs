@@ -61,7 +61,7 @@ fn puts_that_find_no_memory_when_they_are_stored_are_told_and_undone() {
             let mut snapshots = vec![(db.snapshot().unwrap(), 1)];
             let put_all = |value: i64| {
                 db.transaction(|tx| {
-                    tx.access(&table, |rows| {
+                    tx.cursor(&table, |rows| {
                         // The last changes are in extents that were copied already.
                         (0..65_000i64).chain(0..8).try_for_each(|id| {
                             assert!(rows.put(&[id.into()], 1, &value.to_le_bytes())?);

@@ -11,13 +11,12 @@ use atoll::{
 const MANY: i64 = 1500;
 
 fn database(scheme: SchemeKind) -> (Database, Table) {
-    let options =
-        DatabaseOptions { scheme, partitions: Some(2048), ..DatabaseOptions::default() };
+    let options = DatabaseOptions { scheme, partitions: Some(2048), ..DatabaseOptions::default() };
     let db = Database::create(options).unwrap();
     let columns = ["id", "n"].map(|name| Column::new(name, DataType::Int64)).to_vec();
     let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
     let rows: Vec<Value> = (0..MANY).flat_map(|id| [Value::Int64(id), Value::Int64(0)]).collect();
-    db.transaction(|tx| tx.insert_rows(&table, &rows)).unwrap();
+    db.transaction(|tx| tx.insert(&table, &rows)).unwrap();
     (db, table)
 }
 

@@ -122,14 +122,14 @@ fn lanes_that_only_read_are_never_rolled_back() {
                 order.attempts += 1;
                 let keys = [order.number % ROWS, (order.number + 3) % ROWS];
                 if order.options.read_only {
-                    tx.fetch(&table, &[keys[0].into()], &[1]).await;
+                    tx.fetch(&table, &[keys[0].into()], |_| &[1]).await;
                     assert_eq!(sum(tx, &table)?, 0, "it saw half of a transfer");
                     return Ok(());
                 }
                 // It holds the first row while the other lanes have their turns.
                 for (key, amount) in keys.into_iter().zip([1, -1]) {
                     add(tx, &table, key, amount)?;
-                    tx.fetch(&table, &[Value::from(key)], &[1]).await;
+                    tx.fetch(&table, &[Value::from(key)], |_| &[1]).await;
                 }
                 Ok(())
             },

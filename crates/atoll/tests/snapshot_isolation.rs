@@ -159,8 +159,8 @@ fn totals_hold_in_every_snapshot_beside_transfers() {
                     }
                     db.transaction(|tx| {
                         for (id, change) in [(from, -7), (to, 7)] {
-                            let row = tx.read_columns(table, &[id.into()], &[1])?.unwrap();
-                            let Value::Int64(balance) = row[0] else { unreachable!() };
+                            let balance = tx.read_with(table, &[id.into()], |row| row.i64(1))?;
+                            let balance = balance.unwrap();
                             let changes = [(1, (balance + change).into())];
                             tx.update(table, &[id.into()], &changes)?;
                             std::thread::yield_now();

@@ -6,9 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use atoll::{
-    Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Prefetch, Range, Schema,
-    SchemeKind, Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult, Value,
-    Visit, Want,
+    Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Range, Schema, SchemeKind,
+    Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult, Value, Visit, Want,
 };
 use atoll_storage::key::{hash, hash_of_word};
 
@@ -224,10 +223,8 @@ fn rows_of_several_tables_that_were_prefetched_are_visited_in_any_order() {
             let (keys, others) = (ids(announced), pairs(&announced));
             let seen = db.transaction(|tx| {
                 // A row that was deleted since its prefetch, and one that was inserted again.
-                tx.prefetch_all([
-                    Prefetch { table: &texts, keys: &others, columns: &[2] },
-                    Prefetch { table: &table, keys: &keys, columns: &[BALANCE, 77] },
-                ]);
+                tx.prefetch(&texts, &others, |_| &[2]);
+                tx.prefetch(&table, &keys, |_| &[BALANCE, 77]);
                 tx.delete(&texts, &pair(80))?;
                 tx.delete(&texts, &pair(7))?;
                 tx.insert(&texts, &[&pair(7)[..], &[Value::Text(text(70))]].concat())?;
@@ -274,16 +271,20 @@ fn a_prefetch_that_makes_no_sense_is_no_more_than_a_hint() {
         let ((db, table), (_, foreign)) = (database(scheme), database(scheme));
         let keys = ids([1, 2, 3]);
         let odd = [Value::Text("one".into()), Value::Null, Value::Int64(3)];
-        let of = |table, keys| Prefetch { table, keys, columns: &[BALANCE] };
         let seen = db.transaction(|tx| {
-            tx.prefetch_all([]);
-            tx.prefetch_all([of(&foreign, &keys), of(&table, &keys), of(&table, &keys[1..])]);
+            let prefetch = |tx: &mut Transaction, table: &Table, keys: &[Value]| {
+                tx.prefetch(table, keys, |_| &[BALANCE]);
+            };
+            prefetch(tx, &foreign, &keys);
+            prefetch(tx, &table, &keys);
+            prefetch(tx, &table, &keys[1..]);
             let twice = balances(tx, &table, &keys[1..])?;
-            tx.prefetch_all([of(&table, &[]), of(&foreign, &odd)]);
+            prefetch(tx, &table, &[]);
+            prefetch(tx, &foreign, &odd);
             let none = balances(tx, &table, &keys)?;
-            tx.prefetch_all([of(&table, &odd)]);
+            prefetch(tx, &table, &odd);
             let odd = balances(tx, &table, &keys)?;
-            tx.prefetch_all([Prefetch { table: &table, keys: &keys, columns: &[] }]);
+            tx.prefetch(&table, &keys, |_| &[]);
             Ok([twice, none, odd, balances(tx, &table, &keys)?].concat())
         });
         assert_eq!(seen.unwrap(), [Some(100); 11], "{scheme}");
@@ -301,7 +302,7 @@ fn keys_behind_a_prefetched_one_may_be_any() {
         for asked in [&[1, 9, 3, 500, 5][..], &[1, 3, 2, 5, 4], &[1, 1, 1, 1, 1], &[1, 2, 3]] {
             let seen = db.transaction(|tx| {
                 let keys = ids(1..6);
-                tx.prefetch_all([Prefetch { table: &table, keys: &keys, columns: &[BALANCE] }]);
+                tx.prefetch(&table, &keys, |_| &[BALANCE]);
                 let mut odd = ids(asked.iter().copied());
                 odd[2] = Value::Text("three".into());
                 let added = add(tx, &table, &odd, &[1; 5]);
@@ -339,7 +340,7 @@ fn keys_of_the_same_hash_are_told_apart() {
                     row.set_i64(2, row.i64(2) + 10);
                 }
             })?;
-            tx.prefetch(&table, &keys[..4], &[2]);
+            tx.prefetch(&table, &keys[..4], |_| &[2]);
             let others = tx.read_with(&table, &other, |row| row.i64(2))?;
             Ok((seen, others, tx.read_with(&table, &one, |row| row.i64(2))?))
         });
@@ -444,7 +445,7 @@ fn a_row_moves_in_the_indexes_of_the_columns_that_an_edit_has_changed_in_the_end
         let rows = |ids: std::ops::Range<i64>| -> Vec<Value> {
             ids.flat_map(|id| [id, 0, id, -id]).map(Value::Int64).collect()
         };
-        session.transaction(|tx| tx.insert_rows(&table, &rows(0..4))).unwrap();
+        session.transaction(|tx| tx.insert(&table, &rows(0..4))).unwrap();
         let edits: [&[(usize, i64)]; 4] = [
             &[(1, 7)],                            // in no index
             &[(1, 8), (2, 50), (3, 60), (2, 40)], // in both, one of them twice
@@ -573,7 +574,7 @@ fn rows_for_another_partition_are_refused_wherever_among_others_they_are() {
     let named = TransactionOptions { partitions: vec![0], ..TransactionOptions::default() };
     let mut insert = |ids: [i64; 5]| {
         let rows: Vec<Value> = ids.iter().flat_map(|id| [*id, 100].map(Value::Int64)).collect();
-        session.transaction_with(&named, |tx| tx.insert_rows(&table, &rows))
+        session.transaction_with(&named, |tx| tx.insert(&table, &rows))
     };
     let own = [300, 302, 304, 306, 308];
     for at in 0..own.len() {
@@ -717,7 +718,7 @@ fn rows_inserted_together_hold_what_they_were_given_whatever_their_columns_are()
         let db = create(scheme);
         let table = db.create_table("all", schema.clone()).unwrap();
         let rows: Vec<Value> = (1..=40).flat_map(row).collect();
-        db.transaction(|tx| tx.insert_rows(&table, &rows)).unwrap();
+        db.transaction(|tx| tx.insert(&table, &rows)).unwrap();
         for id in 1..=40 {
             let seen = db.transaction(|tx| tx.read(&table, &[Value::Int32(id)])).unwrap();
             assert_eq!(seen, Some(row(id)), "{scheme}");

@@ -171,7 +171,7 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
                         },
                         async |tx, update| {
                             let key = std::slice::from_ref(&update.key);
-                            tx.fetch(table, key, &[1]).await;
+                            tx.fetch(table, key, |_| &[1]).await;
                             tx.update_with(table, key, |row| row.set_i64(1, row.i64(1) + 1))?;
                             update.asked.set(Instant::now());
                             Ok(())

@@ -45,8 +45,9 @@ pub struct Writers<'l> {
 pub fn increase(db: &Database, table: &Table, id: u64) -> Result<(), atoll::Error> {
     let key = [Value::Int64(id.cast_signed())];
     db.transaction(|tx| {
-        let row = tx.read_columns(table, &key, &[COUNTER])?;
-        let Some([Value::Int64(counter)]) = row.as_deref() else { return Ok(()) };
+        let Some(counter) = tx.read_with(table, &key, |row| row.i64(COUNTER))? else {
+            return Ok(());
+        };
         tx.update(table, &key, &[(COUNTER, Value::Int64(counter + 1))]).map(|_| ())
     })
 }

@@ -396,7 +396,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         absent: &mut dyn FnMut(usize),
     ) -> Result<(), OpError> {
         let mut done = Ok(());
-        self.txn.access(&self.table, &mut |rows| {
+        self.txn.cursor(&self.table, &mut |rows| {
             let mut operations = keys.chunks(1).zip(ops).enumerate();
             done = operations.try_for_each(|(at, (key, op))| {
                 let is_there = match *op {

@@ -299,7 +299,7 @@ impl NewOrder {
             std::hint::black_box(line.brand_generic());
         }
         if !self.reduced {
-            tx.insert_rows(&tables.order_line, &self.order_lines[..known * LINE_COLUMNS])?;
+            tx.insert(&tables.order_line, &self.order_lines[..known * LINE_COLUMNS])?;
         }
         Ok(sum)
     }

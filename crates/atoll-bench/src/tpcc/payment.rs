@@ -140,7 +140,7 @@ impl Payment {
         let (amount, reduced) = (self.amount, self.reduced);
         let needed = if reduced { &NEEDED[..CHANGED] } else { &NEEDED };
         if let Some(key) = self.customer.known() {
-            tx.prefetch(&tables.customer, key, needed);
+            tx.prefetch(&tables.customer, key, |_| needed);
         }
         if !reduced {
             tx.prefetch_new(&tables.history, &self.history[..3]);
@@ -161,7 +161,7 @@ impl Payment {
         let is_known = self.customer.known().is_some();
         let (number, key) = self.customer.key(tx, tables)?;
         if !is_known {
-            tx.prefetch(&tables.customer, key, needed);
+            tx.prefetch(&tables.customer, key, |_| needed);
         }
         let place = [self.customer_at[0], self.customer_at[1], self.warehouse, self.district];
         let row = tx.update_with(&tables.customer, key, |row| {

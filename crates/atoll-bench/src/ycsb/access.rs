@@ -209,7 +209,7 @@ pub fn perform_each(
 ) -> TxnResult<()> {
     let ClientBuffers { source, at, target, .. } = room;
     let input = &source[*at..];
-    tx.access(&field.table, |rows| {
+    tx.cursor(&field.table, |rows| {
         for (op, key) in ops.iter().zip(keys) {
             let key = std::slice::from_ref(key);
             match *op {

@@ -187,7 +187,7 @@ impl Client for YcsbClient {
                 return access::perform_all(tx, field, accesses, keys, room);
             }
             if field.plan.batch {
-                tx.prefetch_each(&field.table, keys, |at| accesses[at].columns(field));
+                tx.prefetch(&field.table, keys, |at| accesses[at].columns(field));
             }
             if !ops.is_empty() {
                 return access::perform_each(tx, field, ops, keys, room);
@@ -227,7 +227,7 @@ impl Client for YcsbClient {
                 let Drawn { accesses, keys, ops, .. } = &*drawn;
                 if field.plan.batch {
                     let columns = |at: usize| accesses[at].columns(&field);
-                    tx.fetch_each(&field.table, keys, columns).await;
+                    tx.fetch(&field.table, keys, columns).await;
                     if !ops.is_empty() {
                         let ClientBuffers { source, at, target, .. } = &mut **room.borrow_mut();
                         let buffers = Buffers { input: &source[*at..], output: target };
@@ -236,7 +236,7 @@ impl Client for YcsbClient {
                 }
                 for (at, (access, key)) in accesses.iter().zip(keys.chunks(1)).enumerate() {
                     if !field.plan.batch {
-                        tx.fetch(&field.table, key, access.columns(&field)).await;
+                        tx.fetch(&field.table, key, |_| access.columns(&field)).await;
                     }
                     access.perform_as(ops.get(at), tx, &field, key, &mut room.borrow_mut())?;
                 }

@@ -339,14 +339,13 @@ impl Total<'_> {
     /// Adds; false when there is no such row.
     fn add(&self, tx: &mut Transaction) -> TxnResult<bool> {
         let key = std::slice::from_ref(&self.key);
-        let Some(before) = tx.read_columns(self.table, key, self.columns)? else {
-            return Ok(false);
-        };
-        let sums = before.iter().zip(&self.add).map(|(before, add)| match before {
-            Value::Int64(before) => Value::Int64(before + add),
-            other => other.clone(),
-        });
-        let changes: Vec<(usize, Value)> = self.columns.iter().copied().zip(sums).collect();
-        tx.update(self.table, key, &changes)
+        let added = tx.update_with(self.table, key, |row| {
+            for (column, add) in self.columns.iter().zip(&self.add) {
+                if let Value::Int64(before) = row.value(*column) {
+                    row.set_i64(*column, before + add);
+                }
+            }
+        })?;
+        Ok(added.is_some())
     }
 }

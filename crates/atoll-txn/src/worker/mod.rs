@@ -9,7 +9,7 @@
 //! | slot at the gate, newest sealed epoch | thread | [`thread`] |
 //! | segments that are being filled, training of the key predictor | thread | [`thread`] |
 //! | garbage queue | thread | [`thread`] |
-//! | buffers for keys, scans and late stores, empty between calls | thread | [`thread`] |
+//! | buffers for keys, scans and pending stores, empty between calls | thread | [`thread`] |
 //! | the scheme's local state and all its arrays by transaction number | transaction | [`txn`] |
 //! | undo list and write set, index entries, rows made and deleted | transaction | [`txn`] |
 //! | what takers of snapshots see, redo records, GSNs | transaction | [`txn`] |
@@ -34,18 +34,17 @@
 //!   validates (`SCHEME-4`), and a transaction that reads its results does so after the cut of
 //!   every snapshot that undoes it.
 
-mod access;
 mod add_entry;
 mod apply;
 mod call;
 mod commit;
+mod cursor;
 mod delete;
 mod entries;
 mod found;
 mod garbage;
 mod insert;
 mod key_batch;
-mod late;
 mod point;
 mod pool;
 mod prefetch;
@@ -55,16 +54,16 @@ mod redo;
 mod rollback;
 mod scan;
 mod step;
+mod store_buffer;
 mod thread;
 mod txn;
 mod upkeep;
 mod visit;
 mod write_down;
 
-pub use access::RowAccess;
 pub use apply::{Buffers, RowOp};
 pub use call::{Begin, Call, Committed};
+pub use cursor::RowCursor;
 pub use pool::{Pool, Txn, WORKERS_MAX, Worker};
-pub use prefetch::RowPrefetch;
 pub use range::Range;
 pub use visit::{Visit, Visitor, Want};

@@ -8,8 +8,6 @@
 //!
 //! All of this is a hint. The remembered row of a key is a prediction, which the access verifies.
 
-use std::sync::Arc;
-
 use atoll_machine::Machine;
 use atoll_storage::{Table, Value};
 
@@ -17,9 +15,6 @@ use super::call::Call;
 use super::thread::Thread;
 use crate::accounting::Component;
 use crate::scheme::Scheme;
-
-/// A table, and a function that returns the columns to prefetch for the key at a position.
-pub type RowPrefetch<'t, 'c, M> = (&'t Table<M>, &'t dyn Fn(usize) -> &'c [usize]);
 
 impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Prefetches the index buckets of keys that the caller is going to access in this order;
@@ -50,24 +45,22 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     }
 
     /// Prefetches the row headers and values of the rows with the keys that were given to
-    /// [`Call::prefetch_index`], and remembers the rows. Tables of another engine are ignored.
-    pub fn prefetch_rows<'c>(&mut self, wanted: &[RowPrefetch<'_, 'c, M>]) {
+    /// [`Call::prefetch_index`], and remembers the rows. `columns` returns the columns for the
+    /// position of a key. A table of another engine is ignored.
+    pub fn prefetch_rows<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]) {
+        if self.check_table(table).is_err() {
+            return;
+        }
         let Self { engine, thread: Thread { member, .. }, txn } = self;
-        let is_here = |table: &Table<M>| Arc::ptr_eq(table.memory(), engine.memory());
-        let wanted = || wanted.iter().filter(|(table, _)| is_here(table));
         let before = txn.stopwatch.switch::<M>(Component::Index);
+        let context = engine.tables.context(table.id());
         let section = member.enter();
-        for (table, columns) in wanted() {
-            txn.prefetched.prefetch_rows(engine.tables.context(table.id()), columns);
-        }
+        txn.prefetched.prefetch_rows(context, columns);
         txn.prefetched.hints.give::<M>();
-        for (table, columns) in wanted() {
-            let context = engine.tables.context(table.id());
-            if !context.views.is_empty() {
-                txn.prefetched.prefetch_heap(context, columns);
-            }
+        if !context.views.is_empty() {
+            txn.prefetched.prefetch_heap(context, columns);
+            txn.prefetched.hints.give::<M>();
         }
-        txn.prefetched.hints.give::<M>();
         drop(section);
         txn.stopwatch.switch::<M>(before);
     }

@@ -4,8 +4,8 @@ use atoll_memory::Member;
 use atoll_storage::undo::Backwards;
 use atoll_storage::{Change, Filling, KeyRun, RowId, StorageError, TableId, Value};
 
-use super::late::Late;
 use super::range::ScanBuffers;
+use super::store_buffer::StoreBuffer;
 use crate::garbage::Garbage;
 use crate::scheme::Scheme;
 use crate::tables::TableContext;
@@ -20,7 +20,7 @@ pub(super) struct Thread {
     pub(super) fillings: Fillings,
     /// A buffer for keys.
     pub(super) keys: Vec<Value>,
-    pub(super) late: Late,
+    pub(super) store_buffer: StoreBuffer,
     pub(super) scan_buffers: ScanBuffers,
     pub(super) backwards: Backwards,
 }
@@ -41,7 +41,7 @@ impl Thread {
             garbage: Garbage::default(),
             fillings: Fillings::default(),
             keys: Vec::new(),
-            late: Late::default(),
+            store_buffer: StoreBuffer::default(),
             scan_buffers: ScanBuffers::default(),
             backwards: Backwards::default(),
         }

@@ -85,11 +85,11 @@ fn all_are_there_under_every_scheme() {
         let place = place(scheme);
         let all = flat((0..ROWS).map(row));
         let seen = place.db.transaction(|tx| {
-            tx.insert_rows(&place.table, &all)?;
-            tx.insert_rows(&place.table, &[])?;
-            tx.read_columns(&place.table, &[Value::Int64(17)], &[1])
+            tx.insert(&place.table, &all)?;
+            tx.insert(&place.table, &[])?;
+            tx.read_with(&place.table, &[Value::Int64(17)], |row| row.value(1))
         });
-        assert_eq!(seen.unwrap(), Some(vec![Value::Int64(983)]), "{scheme}");
+        assert_eq!(seen.unwrap(), Some(Value::Int64(983)), "{scheme}");
         assert_eq!(place.rows(), (0..ROWS).map(row).collect::<Vec<_>>(), "{scheme}");
     }
 }
@@ -104,7 +104,7 @@ fn at_a_key_that_is_there_the_rows_before_have_been_inserted() {
                 tx.insert(&place.table, &row(100).map(Value::Int64))?;
                 let mut ids: Vec<i64> = (0..ROWS).collect();
                 ids[given] = taken;
-                let told = tx.insert_rows(&place.table, &flat(ids.into_iter().map(row)));
+                let told = tx.insert(&place.table, &flat(ids.into_iter().map(row)));
                 let Err(TxnError::Error(Error::DuplicateKey { key, .. })) = &told else {
                     panic!("{scheme}: {told:?}");
                 };
@@ -137,7 +137,7 @@ fn rows_that_do_not_fit_change_nothing_and_a_rank_that_is_taken_rolls_back() {
             .db
             .transaction(|tx| {
                 for bad in [&short, &other] {
-                    let told = tx.insert_rows(&place.table, bad);
+                    let told = tx.insert(&place.table, bad);
                     assert!(matches!(told, Err(TxnError::Error(Error::Storage(_)))), "{told:?}");
                 }
                 // `insert` accepts exactly one row.
@@ -152,7 +152,7 @@ fn rows_that_do_not_fit_change_nothing_and_a_rank_that_is_taken_rolls_back() {
         let told = place.db.transaction(|tx| {
             let mut all: Vec<Numbers> = (0..ROWS).map(row).collect();
             all[20][1] = 700; // the value of row 300
-            tx.insert_rows(&place.table, &flat(all))
+            tx.insert(&place.table, &flat(all))
         });
         assert!(told.is_err(), "{scheme}");
         assert_eq!(place.rows(), [row(300)], "{scheme}");
@@ -165,7 +165,7 @@ fn a_window_may_begin_in_one_segment_and_end_in_the_next() {
     let ids = 0..20_000;
     for from in ids.clone().step_by(29) {
         let some = flat((from..ids.end.min(from + 29)).map(|id| [id, -id, id % 7]));
-        place.db.transaction(|tx| tx.insert_rows(&place.table, &some)).unwrap();
+        place.db.transaction(|tx| tx.insert(&place.table, &some)).unwrap();
     }
     assert_eq!(place.rows(), ids.map(|id| [id, -id, id % 7]).collect::<Vec<_>>());
 }
@@ -183,7 +183,7 @@ fn rows_that_are_refused_leave_neither_slots_nor_long_values_behind() {
         // transaction.
         let rows: Vec<Value> = [1, 0, 2].into_iter().flat_map(row).collect();
         for round in 0..3000 {
-            let told = db.transaction(|tx| match tx.insert_rows(&table, &rows) {
+            let told = db.transaction(|tx| match tx.insert(&table, &rows) {
                 Err(TxnError::Error(Error::DuplicateKey { .. })) if round % 2 == 0 => {
                     assert!(tx.delete(&table, &[Value::Int64(1)])?);
                     Ok(())
@@ -205,13 +205,13 @@ fn keys_that_are_there_need_no_slots_however_often_they_are_tried() {
     for scheme in SchemeKind::ALL.iter().copied() {
         let place = place(scheme);
         let all = flat((0..ROWS).map(row));
-        place.db.transaction(|tx| tx.insert_rows(&place.table, &all)).unwrap();
+        place.db.transaction(|tx| tx.insert(&place.table, &all)).unwrap();
         let tried = place.db.transaction(|tx| {
             for at in 0..10_000 {
                 let one = row(at % ROWS).map(Value::Int64);
                 let told = match at % 2 {
                     0 => tx.insert(&place.table, &one),
-                    _ => tx.insert_rows(&place.table, &all),
+                    _ => tx.insert(&place.table, &all),
                 };
                 assert!(matches!(told, Err(TxnError::Error(Error::DuplicateKey { .. }))));
             }
@@ -242,7 +242,7 @@ fn rows_of_several_tables_appear_where_they_were_inserted() {
                 tx.insert(&tables[0], &[(2 * id + 1).into()])?;
             }
             let many: Vec<Value> = (40..40 + ROWS).map(Value::Int64).collect();
-            tx.insert_rows(&tables[0], &many)
+            tx.insert(&tables[0], &many)
         };
         let counts = || {
             let snapshot = db.snapshot().unwrap();

@@ -7,14 +7,14 @@
 //! each call of [`Call::apply`] would repeat: it stays inside the gate from access to access, and
 //! leaves when another thread waits for it.
 //!
-//! - `ACCESS-1`: an access that the fast path cannot execute (`APPLY-1`), or that is invalid,
+//! - `CURSOR-1`: an access that the fast path cannot execute (`APPLY-1`), or that is invalid,
 //!   leaves the gate and goes through [`Call::apply`] as a call of its own.
-//! - `ACCESS-2`: the worker shows its stores to takers before it leaves the gate, as at the end of
+//! - `CURSOR-2`: the worker shows its stores to takers before it leaves the gate, as at the end of
 //!   any step.
-//! - `ACCESS-3`: a value that was put in place may be stored a few puts later ([`super::late`]),
+//! - `CURSOR-3`: a value that was put in place may be stored a few puts later ([`super::store_buffer`]),
 //!   but before the worker leaves the gate, and before the row is read. The transaction holds the
 //!   row exclusively from the put on.
-//! - `ACCESS-4`: under a partitioned scheme, a row with an exact prediction (`ROWS-2`) is accessed
+//! - `CURSOR-4`: under a partitioned scheme, a row with an exact prediction (`ROWS-2`) is accessed
 //!   without any further check ([`exact`]), which shortens the access by a third.
 
 mod exact;
@@ -26,8 +26,8 @@ use atoll_storage::{Change, PlainColumn, RowId, StorageError, Table, Value};
 use super::apply::{Buffers, Checked, RowOp};
 use super::call::Call;
 use super::found::{Found, Wanted};
-use super::late::Late;
 use super::step::{Here, Step};
+use super::store_buffer::StoreBuffer;
 use super::thread::Thread;
 use super::txn::{Phase, TxnState};
 use crate::error::OpError;
@@ -35,9 +35,9 @@ use crate::scheme::{Conflict, Scheme};
 use crate::tables::TableContext;
 use exact::Keys;
 
-/// Reads and replaces values of a table, see [`Call::access`]. Values are encoded as in
+/// Reads and replaces values of a table, see [`Call::cursor`]. Values are encoded as in
 /// [`super::RowOp`].
-pub trait RowAccess {
+pub trait RowCursor {
     /// Copies a value of the row of a key into the first bytes of `into`. Returns false if there is
     /// no row; the bytes of `into` are undefined then.
     ///
@@ -57,7 +57,7 @@ pub trait RowAccess {
 }
 
 /// See the module.
-struct Access<'w, S: Scheme<M>, M: Machine> {
+struct Cursor<'w, S: Scheme<M>, M: Machine> {
     call: Call<'w, S, M>,
     table: &'w Table<M>,
     /// Keys that the transaction may access.
@@ -76,31 +76,31 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// # Errors
     /// [`OpError::ForeignTable`]: `body` has not been called. [`OpError::Storage`]: out of memory
     /// while storing the last puts; the transaction has been rolled back.
-    pub fn access(
+    pub fn cursor(
         &mut self,
         table: &Table<M>,
-        body: &mut dyn FnMut(&mut dyn RowAccess),
+        body: &mut dyn FnMut(&mut dyn RowCursor),
     ) -> Result<(), OpError> {
         self.check_table(table)?;
         let keys = Keys::of(self, table);
         let call = self.reborrow();
-        let mut access = Access { call, table, keys, inside: None, returned: false };
+        let mut access = Cursor { call, table, keys, inside: None, returned: false };
         body(&mut access);
         access.returned = true;
         access.leave()
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
+impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
     /// The fast path: finds the row of a key and calls `act` with it, inside the gate. Unless the
-    /// result is `Done`, the caller has to continue with [`Access::outside`].
+    /// result is `Done`, the caller has to continue with [`Cursor::outside`].
     #[inline(always)]
     fn fast(
         &mut self,
         key: &[Value],
         (column, is_put): (usize, bool),
         act: impl FnOnce(
-            (&mut TxnState<S, M>, &mut Late),
+            (&mut TxnState<S, M>, &mut StoreBuffer),
             Here<'_, S, M>,
             (Found<'_, S, M>, u64),
             Checked,
@@ -119,14 +119,14 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
                 Err(error) => return Step::Failed(error),
             },
         };
-        let Call { engine, thread: Thread { late, .. }, txn } = &mut self.call;
+        let Call { engine, thread: Thread { store_buffer, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
         let here = (*engine, context, Change::forward(inside));
         let found = predicted.and_then(|row| Found::at_predicted(context, row, hash));
         let is_hash_unique = self.table.is_hash_unique(hash);
         let found = found.filter(|found| is_hash_unique && found.meta.has_hash(hash));
         match found.or_else(|| txn.locate_slow(context, Wanted { hash, key })) {
-            Some(found) => act((txn, late), here, (found, hash), aim),
+            Some(found) => act((txn, store_buffer), here, (found, hash), aim),
             None => Step::Again,
         }
     }
@@ -144,26 +144,26 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     /// Stores pending puts and leaves the gate.
     fn leave(&mut self) -> Result<(), OpError> {
         let Some(inside) = self.inside else { return Ok(()) };
-        let Call { engine, thread: Thread { late, .. }, txn } = &mut self.call;
+        let Call { engine, thread: Thread { store_buffer, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
-        let stored = txn.store_all(context, Change::forward(inside), late);
+        let stored = txn.store_all(context, Change::forward(inside), store_buffer);
         self.go_out();
         stored.map_err(|error| self.call.fail(error))
     }
 
     /// Leaves the gate. Pending puts are lost.
     fn go_out(&mut self) {
-        let Call { thread: Thread { member, late, .. }, txn, .. } = &mut self.call;
-        late.clear();
+        let Call { thread: Thread { member, store_buffer, .. }, txn, .. } = &mut self.call;
+        store_buffer.clear();
         if self.inside.take().is_some() {
             if TxnState::<S, M>::IN_PLACE {
-                txn.show(); // ACCESS-2
+                txn.show(); // CURSOR-2
             }
             member.go_out();
         }
     }
 
-    /// Makes an access that the fast path has not made (`ACCESS-1`).
+    /// Makes an access that the fast path has not made (`CURSOR-1`).
     #[cold]
     #[inline(never)]
     fn outside(
@@ -203,9 +203,9 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
 
     /// Locks a row and keeps a value to store into it later.
     #[inline(always)]
-    fn put_late(
+    fn buffer_in_place(
         &mut self,
-        late: &mut Late,
+        store_buffer: &mut StoreBuffer,
         (engine, context, change): Here<'_, S, M>,
         (found, hash): (Found<'_, S, M>, u64),
         aim: Checked,
@@ -218,24 +218,24 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             Ok(false) => return Step::Again,
             Err(conflict) => return Step::Conflict(conflict),
         }
-        self.keep_late(late, context, change, (found.slot.id(), aim.column, bytes))
+        self.buffer_put(store_buffer, context, change, (found.slot.id(), aim.column, bytes))
     }
 
     /// Keeps a value for a row that the transaction holds; if the ring is full, stores the oldest.
     #[inline(always)]
-    fn keep_late(
+    fn buffer_put(
         &mut self,
-        late: &mut Late,
+        store_buffer: &mut StoreBuffer,
         context: &TableContext<S, M>,
         change: Change,
         (row, column, bytes): (RowId, PlainColumn, &[u8]),
     ) -> Step<()> {
-        if late.is_full()
-            && let Err(error) = self.store_oldest(context, change, late)
+        if store_buffer.is_full()
+            && let Err(error) = self.store_oldest(context, change, store_buffer)
         {
             return Step::Failed(error.into());
         }
-        late.push(row, column, bytes);
+        store_buffer.push(row, column, bytes);
         Step::Done(())
     }
 
@@ -244,9 +244,9 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         &mut self,
         context: &TableContext<S, M>,
         change: Change,
-        late: &mut Late,
+        store_buffer: &mut StoreBuffer,
     ) -> Result<(), StorageError> {
-        let Some((row, column, bytes)) = late.pop() else { return Ok(()) };
+        let Some((row, column, bytes)) = store_buffer.pop() else { return Ok(()) };
         let slot = context.table.slot(row);
         context.table.store_plain(change, slot, column, bytes, &mut self.undo)
     }
@@ -255,16 +255,16 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         &mut self,
         context: &TableContext<S, M>,
         change: Change,
-        late: &mut Late,
+        store_buffer: &mut StoreBuffer,
     ) -> Result<(), StorageError> {
-        while !late.is_empty() {
-            self.store_oldest(context, change, late)?;
+        while !store_buffer.is_empty() {
+            self.store_oldest(context, change, store_buffer)?;
         }
         Ok(())
     }
 }
 
-impl<S: Scheme<M>, M: Machine> RowAccess for Access<'_, S, M> {
+impl<S: Scheme<M>, M: Machine> RowCursor for Cursor<'_, S, M> {
     fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, OpError> {
         if S::PARTITIONED {
             if self.get_exact(key, column, into) {
@@ -290,7 +290,7 @@ impl<S: Scheme<M>, M: Machine> RowAccess for Access<'_, S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
+impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
     #[inline(always)]
     fn get_general(
         &mut self,
@@ -298,10 +298,10 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         column: usize,
         into: &mut [u8],
     ) -> Result<bool, OpError> {
-        let fast = self.fast(key, (column, false), |(txn, late), here, found, aim| {
+        let fast = self.fast(key, (column, false), |(txn, store_buffer), here, found, aim| {
             let (found, hash) = found;
-            if late.has(found.slot.id()) {
-                return Step::Again; // ACCESS-3
+            if store_buffer.has(found.slot.id()) {
+                return Step::Again; // CURSOR-3
             }
             txn.try_fast(here, found, hash, aim, &[], &mut *into).into()
         });
@@ -338,7 +338,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     #[inline(always)]
     fn put_fast(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
         let is_allowed = !self.call.txn.read_only;
-        self.fast(key, (column, true), |(txn, late), here, found, aim| {
+        self.fast(key, (column, true), |(txn, store_buffer), here, found, aim| {
             let (_, context, _) = here;
             if !is_allowed {
                 return Step::Again;
@@ -347,10 +347,10 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
                 let (found, hash) = found;
                 return txn.try_fast(here, found, hash, aim, bytes, &mut []).into();
             }
-            if context.moving.has(aim.column.position()) || !Late::takes(aim.column) {
+            if context.moving.has(aim.column.position()) || !StoreBuffer::takes(aim.column) {
                 return Step::Again;
             }
-            txn.put_late(late, here, found, aim, bytes)
+            txn.buffer_in_place(store_buffer, here, found, aim, bytes)
         })
     }
 }
@@ -374,7 +374,7 @@ impl From<Result<bool, Conflict>> for Step<()> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Drop for Access<'_, S, M> {
+impl<S: Scheme<M>, M: Machine> Drop for Cursor<'_, S, M> {
     fn drop(&mut self) {
         // A panic may have stopped an access half way. If the transaction has ended before, the
         // flag must not affect the next one.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use atoll::{
-    Access, Column, DataType, Database, DatabaseOptions, Schema, SchemeKind, Snapshot, Table,
+    Column, Cursor, DataType, Database, DatabaseOptions, Schema, SchemeKind, Snapshot, Table,
     TableOptions, TransactionOptions, TxnResult, Value,
 };
 
@@ -39,17 +39,17 @@ fn filled_with(db: &Database, options: &TableOptions) -> Table {
     let text = || Value::Text(String::new());
     let row = |id: i64| [id.into(), 100i64.into(), Value::Binary(vec![0; WIDTH as usize]), text()];
     let rows: Vec<Value> = (0..ROWS).flat_map(row).collect();
-    db.transaction(|tx| tx.insert_rows(&table, &rows)).unwrap();
+    db.transaction(|tx| tx.insert(&table, &rows)).unwrap();
     table
 }
 
-fn number(rows: &mut Access<'_>, id: i64) -> TxnResult<i64> {
+fn number(rows: &mut Cursor<'_>, id: i64) -> TxnResult<i64> {
     let mut bytes = [0; 8];
     assert!(rows.get(&[id.into()], NUMBER, &mut bytes)?);
     Ok(i64::from_le_bytes(bytes))
 }
 
-fn put(rows: &mut Access<'_>, id: i64, number: i64) -> TxnResult<()> {
+fn put(rows: &mut Cursor<'_>, id: i64, number: i64) -> TxnResult<()> {
     assert!(rows.put(&[id.into()], NUMBER, &number.to_le_bytes())?);
     Ok(())
 }
@@ -75,7 +75,7 @@ fn a_transaction_sees_what_it_has_put_however_it_looks() {
         let db = create(scheme);
         let table = filled(&db);
         db.transaction(|tx| {
-            tx.access(&table, |rows| {
+            tx.cursor(&table, |rows| {
                 // More changes than are kept, several of them to one row.
                 for id in [1, 2, 3, 1, 4, 5, 1, 6] {
                     let before = number(rows, id)?;
@@ -107,11 +107,11 @@ fn a_transaction_that_is_given_up_leaves_nothing_behind() {
         let db = create(scheme);
         let table = filled(&db);
         let mut transaction = db.begin().unwrap();
-        transaction.access(&table, |rows| (0..6).try_for_each(|id| put(rows, id, 7))).unwrap();
+        transaction.cursor(&table, |rows| (0..6).try_for_each(|id| put(rows, id, 7))).unwrap();
         transaction.rollback();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             db.transaction(|tx| {
-                tx.access(&table, |rows| {
+                tx.cursor(&table, |rows| {
                     put(rows, 1, 7)?;
                     put(rows, 2, 7)?;
                     if number(rows, 3)? == 100 { panic!("in the middle") } else { Ok(()) }
@@ -122,7 +122,7 @@ fn a_transaction_that_is_given_up_leaves_nothing_behind() {
         // A body that ignores the error is left with a transaction that can only be rolled back.
         let mut transaction = db.begin().unwrap();
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            transaction.access(&table, |rows| -> TxnResult<()> {
+            transaction.cursor(&table, |rows| -> TxnResult<()> {
                 put(rows, 4, 7)?;
                 panic!("after a put")
             })
@@ -132,7 +132,7 @@ fn a_transaction_that_is_given_up_leaves_nothing_behind() {
     }
 }
 
-type Wrong = fn(&mut Access<'_>, &mut [u8; 8]) -> TxnResult<bool>;
+type Wrong = fn(&mut Cursor<'_>, &mut [u8; 8]) -> TxnResult<bool>;
 
 const FIVE: [Value; 1] = [Value::Int64(5)];
 
@@ -154,8 +154,8 @@ fn what_does_not_fit_is_told_and_changes_nothing() {
         let table = filled(&db);
         let elsewhere = filled(&create(scheme));
         db.transaction(|tx| {
-            assert!(tx.access(&elsewhere, |rows| put(rows, 1, 7)).is_err(), "{scheme}");
-            tx.access(&table, |rows| {
+            assert!(tx.cursor(&elsewhere, |rows| put(rows, 1, 7)).is_err(), "{scheme}");
+            tx.cursor(&table, |rows| {
                 let mut room = [0; 8];
                 for (wrong, message) in WRONG {
                     // Each after a valid access, so that it happens inside the gate.
@@ -173,7 +173,7 @@ fn what_does_not_fit_is_told_and_changes_nothing() {
         assert_eq!((stored(&db, &table, 5), stored(&db, &table, 6)), (100, 9), "{scheme}");
         let options = TransactionOptions { read_only: true, ..Default::default() };
         let refused = db.session().unwrap().transaction_with(&options, |tx| {
-            tx.access(&table, |rows| {
+            tx.cursor(&table, |rows| {
                 number(rows, 5)?;
                 put(rows, 5, 7)
             })
@@ -193,7 +193,7 @@ fn a_partition_that_was_not_named_is_not_touched() {
     let mut session = db.session().unwrap();
     let mut put_both = |first: i64, second: i64| {
         session.transaction_with(&options, |tx| {
-            tx.access(&table, |rows| {
+            tx.cursor(&table, |rows| {
                 put(rows, first, 7)?;
                 let done = put(rows, second, 7);
                 // After the failure every operation in it fails.
@@ -210,7 +210,7 @@ fn a_partition_that_was_not_named_is_not_touched() {
 
 #[test]
 fn a_table_in_all_partitions_is_written_by_who_has_all_of_them() {
-    type Body = fn(&mut Access<'_>) -> TxnResult<()>;
+    type Body = fn(&mut Cursor<'_>) -> TxnResult<()>;
     // Each begins with an access that is made outside the gate.
     let read: Body =
         |rows| (0..4).try_for_each(|id| number(rows, id).map(|number| assert_eq!(number, 100)));
@@ -225,7 +225,7 @@ fn a_table_in_all_partitions_is_written_by_who_has_all_of_them() {
     let mut run = |partitions: &[u32], body: Body| {
         let partitions = partitions.to_vec();
         let options = TransactionOptions { partitions, ..Default::default() };
-        session.transaction_with(&options, |tx| tx.access(&table, body))
+        session.transaction_with(&options, |tx| tx.cursor(&table, body))
     };
     for partition in [0, 1] {
         run(&[partition], read).unwrap();
@@ -254,7 +254,7 @@ fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
                     for turn in 0..400 {
                         // A row contains the key of the next one, so the key cannot be known
                         // beforehand.
-                        let transfer = |rows: &mut Access<'_>| {
+                        let transfer = |rows: &mut Cursor<'_>| {
                             let from = (turn * 7 + thread * 3) % KEYS;
                             let has = number(rows, from)?;
                             put(rows, from, has - 3)?;
@@ -268,7 +268,7 @@ fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
                             put(rows, DOWN, down - 1)?;
                             Ok(())
                         };
-                        db.transaction(|tx| tx.access(table, transfer)).unwrap();
+                        db.transaction(|tx| tx.cursor(table, transfer)).unwrap();
                     }
                 })
             });
@@ -299,7 +299,7 @@ fn a_snapshot_waits_for_an_access_not_for_all_of_them() {
                 total(&snapshot)
             });
             db.transaction(|tx| {
-                tx.access(&table, |rows| {
+                tx.cursor(&table, |rows| {
                     // Runs until the snapshot has been taken.
                     for id in (0..1000).cycle().take(30_000_000) {
                         if taken.load(Ordering::Relaxed) {
@@ -322,11 +322,11 @@ fn a_panic_after_an_abort_does_not_reach_the_next_transaction() {
     let db = create("no_wait".parse().unwrap());
     let table = filled(&db);
     let mut owner = db.begin().unwrap();
-    owner.access(&table, |rows| put(rows, 1, 7)).unwrap();
+    owner.cursor(&table, |rows| put(rows, 1, 7)).unwrap();
     let mut session = db.session().unwrap();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         session.transaction(|tx| {
-            tx.access(&table, |rows| {
+            tx.cursor(&table, |rows| {
                 put(rows, 1, 8).unwrap();
                 Ok(())
             })
@@ -334,7 +334,7 @@ fn a_panic_after_an_abort_does_not_reach_the_next_transaction() {
     }));
     assert!(panicked.is_err());
     owner.rollback();
-    session.transaction(|tx| tx.access(&table, |rows| put(rows, 1, 9))).unwrap();
+    session.transaction(|tx| tx.cursor(&table, |rows| put(rows, 1, 9))).unwrap();
     assert_eq!(stored(&db, &table, 1), 9);
 }
 
@@ -344,7 +344,7 @@ fn an_access_while_something_else_unwinds_is_as_good_as_any() {
     impl Drop for Puts<'_> {
         fn drop(&mut self) {
             let Self(db, table) = self;
-            drop(db.transaction(|tx| tx.access(table, |rows| put(rows, 1, 7))));
+            drop(db.transaction(|tx| tx.cursor(table, |rows| put(rows, 1, 7))));
         }
     }
     let db = create("no_wait".parse().unwrap());
@@ -374,9 +374,9 @@ fn keys_whose_hashes_look_the_same_are_told_apart() {
             // In order, up to the absent key; the other key takes its slot.
             let ids = (absent - 200..absent).chain([present]);
             let rows: Vec<Value> = ids.flat_map(|id| [id, 100].map(Value::Int64)).collect();
-            db.transaction(|tx| tx.insert_rows(&table, &rows)).unwrap();
+            db.transaction(|tx| tx.insert(&table, &rows)).unwrap();
             db.transaction(|tx| {
-                tx.access(&table, |rows| {
+                tx.cursor(&table, |rows| {
                     let mut bytes = [0; 8];
                     assert!(!rows.get(&[absent.into()], NUMBER, &mut bytes)?, "{scheme}");
                     assert!(!rows.put(&[absent.into()], NUMBER, &[7; 8])?, "{scheme}");

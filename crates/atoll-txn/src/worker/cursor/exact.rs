@@ -9,8 +9,8 @@ use atoll_machine::Machine;
 use atoll_memory::Inside;
 use atoll_storage::{Change, PlainColumn, Slot, Table, Value};
 
-use super::super::late::Late;
-use super::{Access, Call, Step, Thread};
+use super::super::store_buffer::StoreBuffer;
+use super::{Call, Cursor, Step, Thread};
 use crate::engine::partition_of;
 use crate::scheme::Scheme;
 
@@ -48,7 +48,7 @@ impl Keys {
     }
 }
 
-impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
+impl<'w, S: Scheme<M>, M: Machine> Cursor<'w, S, M> {
     /// The exact slot of a key that the transaction may access, and a column of it.
     #[inline(always)]
     fn locate_exact(
@@ -68,8 +68,9 @@ impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
     pub(super) fn get_exact(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> bool {
         let Some((slot, column, _)) = self.locate_exact(key, column) else { return false };
         let Some(into) = into.get_mut(..column.width()) else { return false };
-        if !self.call.thread.late.is_empty() && self.call.thread.late.has(slot.id()) {
-            return false; // ACCESS-3
+        if !self.call.thread.store_buffer.is_empty() && self.call.thread.store_buffer.has(slot.id())
+        {
+            return false; // CURSOR-3
         }
         self.call.txn.note_gsn(|| slot.gsn());
         self.table.load_plain(slot, column, into);
@@ -83,14 +84,14 @@ impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
             return Step::Again;
         };
         let Some(bytes) = bytes.get(..column.width()) else { return Step::Again };
-        let Call { engine, thread: Thread { late, .. }, txn } = &mut self.call;
+        let Call { engine, thread: Thread { store_buffer, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
-        let is_kept = Late::takes(column) && !context.moving.has(column.position());
+        let is_kept = StoreBuffer::takes(column) && !context.moving.has(column.position());
         if !is_kept || txn.read_only || column.is_in_key() {
             return Step::Again;
         }
         self.table.prefetch_plain(slot, column);
         txn.note_gsn(|| slot.gsn());
-        txn.keep_late(late, context, Change::forward(inside), (slot.id(), column, bytes))
+        txn.buffer_put(store_buffer, context, Change::forward(inside), (slot.id(), column, bytes))
     }
 }

@@ -1,7 +1,7 @@
 //! A store buffer: values that were put and are not stored yet.
 //!
 //! A store in place reads the value that it replaces, and would wait for its cache line. So the
-//! last few puts of an [access](super::access) are kept here while their cache lines arrive.
+//! last few puts of an [cursor](super::cursor) are kept here while their cache lines arrive.
 
 use atoll_storage::{PlainColumn, RowId};
 
@@ -12,7 +12,7 @@ const KEPT: usize = 4;
 const BYTES_MAX: usize = 128;
 
 /// See the module.
-pub(super) struct Late {
+pub(super) struct StoreBuffer {
     /// Two rings: the rows, or [`NO_ROW`], and the values that are put into them.
     rows: [RowId; KEPT],
     puts: Vec<Put>,
@@ -29,13 +29,13 @@ struct Put {
     bytes: [u8; BYTES_MAX],
 }
 
-impl Default for Late {
+impl Default for StoreBuffer {
     fn default() -> Self {
         Self { rows: [NO_ROW; KEPT], puts: Vec::new(), oldest: 0, len: 0 }
     }
 }
 
-impl Late {
+impl StoreBuffer {
     /// Whether values of a column are short enough to be kept.
     #[inline]
     pub(super) fn takes(column: PlainColumn) -> bool {
@@ -59,7 +59,7 @@ impl Late {
         self.rows.contains(&row)
     }
 
-    /// Keeps a value of the column's width. The buffer must [take](Late::takes) the column and must
+    /// Keeps a value of the column's width. The buffer must [take](StoreBuffer::takes) the column and must
     /// not be full.
     #[inline]
     pub(super) fn push(&mut self, row: RowId, column: PlainColumn, bytes: &[u8]) {
