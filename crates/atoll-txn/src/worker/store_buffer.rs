@@ -59,8 +59,8 @@ impl StoreBuffer {
         self.rows.contains(&row)
     }
 
-    /// Keeps a value of the column's width. The buffer must [take](StoreBuffer::takes) the column and must
-    /// not be full.
+    /// Keeps a value of the column's width. The buffer must [take](StoreBuffer::takes) the column
+    /// and must not be full.
     #[inline]
     pub(super) fn push(&mut self, row: RowId, column: PlainColumn, bytes: &[u8]) {
         if self.puts.len() < KEPT {

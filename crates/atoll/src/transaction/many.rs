@@ -161,8 +161,8 @@ impl Transaction {
     /// layout of values are those of [`Transaction::apply`].
     ///
     /// `body` must not wait for anything or use the database otherwise: a snapshot that is being
-    /// taken, and with it other transactions, wait until the next operation of `body`, or until it has
-    /// returned.
+    /// taken, and with it other transactions, wait until the next operation of `body`, or until it
+    /// has returned.
     ///
     /// ```
     /// # use atoll::{Column, Database, DatabaseOptions, DataType, Schema, Value};

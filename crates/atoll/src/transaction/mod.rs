@@ -20,10 +20,10 @@ pub use rows::{Row, RowEdit};
 /// Options of a transaction, known before it begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// The partitions that the transaction accesses, see [`Table::partition`](crate::Table::partition); empty for all of
-    /// them. Only a scheme with partitions uses it. A transaction that scans an index, or puts a
-    /// value into a unique index, accesses all partitions, unless the index begins with the first
-    /// column of the table's key.
+    /// The partitions that the transaction accesses, see
+    /// [`Table::partition`](crate::Table::partition); empty for all of them. Only a scheme with
+    /// partitions uses it. A transaction that scans an index, or puts a value into a unique index,
+    /// accesses all partitions, unless the index begins with the first column of the table's key.
     pub partitions: Vec<u32>,
     /// The transaction does not write. Some schemes never abort such a transaction.
     pub read_only: bool,

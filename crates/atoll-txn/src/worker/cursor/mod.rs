@@ -11,9 +11,9 @@
 //!   leaves the gate and goes through [`Call::apply`] as a call of its own.
 //! - `CURSOR-2`: the worker shows its stores to takers before it leaves the gate, as at the end of
 //!   any step.
-//! - `CURSOR-3`: a value that was put in place may be stored a few puts later ([`super::store_buffer`]),
-//!   but before the worker leaves the gate, and before the row is read. The transaction holds the
-//!   row exclusively from the put on.
+//! - `CURSOR-3`: a value that was put in place may be stored a few puts later
+//!   ([`super::store_buffer`]), but before the worker leaves the gate, and before the row is read.
+//!   The transaction holds the row exclusively from the put on.
 //! - `CURSOR-4`: under a partitioned scheme, a row with an exact prediction (`ROWS-2`) is accessed
 //!   without any further check ([`exact`]), which shortens the access by a third.
 
