@@ -6,6 +6,7 @@ pub(crate) mod few;
 pub mod gap;
 pub mod lock;
 pub mod lock_list;
+pub mod optimistic;
 pub mod read_set;
 pub mod row_latch;
 pub mod timestamp;

@@ -89,6 +89,13 @@ pub struct ReadSet {
     newest: u64,
 }
 
+impl AsMut<Self> for ReadSet {
+    #[inline(always)]
+    fn as_mut(&mut self) -> &mut Self {
+        self
+    }
+}
+
 /// Up to this many rows are locked in the order of the writes if no other transaction holds one.
 const UNSORTED_MAX: usize = 64;
 

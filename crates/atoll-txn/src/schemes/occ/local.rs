@@ -18,6 +18,13 @@ pub struct Local {
     pub(super) looks: usize,
 }
 
+impl AsMut<ReadSet> for Local {
+    #[inline(always)]
+    fn as_mut(&mut self) -> &mut ReadSet {
+        &mut self.set
+    }
+}
+
 impl Local {
     pub(super) fn new(number: u32) -> Self {
         Self {

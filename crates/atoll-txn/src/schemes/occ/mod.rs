@@ -1,10 +1,9 @@
 //! OCC: optimistic, with a begin timestamp and a commit timestamp.
 //!
-//! A read copies what it needs and adds the row's version, which is the timestamp of its writer, to
-//! the read set. To commit, a transaction locks the rows of its write set one by one (in the order
-//! of places if it has to wait) and validates the rows of its read set one by one: there is no
-//! global critical section ("Staring into the Abyss", sections 2.2 and 4.3). Then it takes the
-//! commit timestamp, which its new versions get.
+//! Transactions are as in [`crate::common::optimistic`]; the version of a row is the timestamp of its
+//! writer. A transaction locks the rows of its write set one by one and validates the rows of its
+//! read set one by one: there is no global critical section ("Staring into the Abyss", sections 2.2
+//! and 4.3). Then it takes the commit timestamp, which its new versions get.
 //!
 //! - `OCC-1`: a transaction reads the state at one moment: when every transaction up to its begin
 //!   timestamp had locked its write set, and no later one had. The reason is that a transaction
@@ -29,12 +28,10 @@ pub use local::Local;
 pub use state::State;
 
 use crate::common::gap::Gap;
+use crate::common::optimistic::Optimistic;
 use crate::common::timestamp::Timestamps;
-use crate::common::version::{Look, NUMBER, PRESENT};
-use crate::scheme::{
-    AbortReason, Conflict, Fetch, FetchOnce, Place, Scheme, Section, Seen, Start, StatesOf, Target,
-    Writes,
-};
+use crate::common::version::NUMBER;
+use crate::scheme::{AbortReason, Conflict, States};
 use crate::schemes::SchemeOptions;
 
 /// See the module.
@@ -56,27 +53,12 @@ impl<M: Machine> Occ<M> {
         Self { timestamps, takes_begin: options.begin_timestamps }
     }
 
-    /// Checks the word of a row that was read and added to the read set: if its version is newer
-    /// than the begin timestamp, moves the begin timestamp.
-    #[inline]
-    fn keep_up(
-        &self,
-        local: &mut Local,
-        states: &impl StatesOf<Self, M>,
-        word: u64,
-    ) -> Result<(), Conflict> {
-        if word & NUMBER <= local.begin {
-            return Ok(());
-        }
-        self.begin_later(local, states, word & NUMBER).map_err(Conflict::from)
-    }
-
     /// Moves the begin timestamp, see `OCC-1`.
     #[cold]
     fn begin_later(
         &self,
         local: &mut Local,
-        states: &impl StatesOf<Self, M>,
+        states: &impl States<State<M>, Gap<M>>,
         version: u64,
     ) -> Result<(), AbortReason> {
         if self.takes_begin {
@@ -97,167 +79,64 @@ impl<M: Machine> Occ<M> {
     }
 }
 
-impl<M: Machine> Scheme<M> for Occ<M> {
+impl<M: Machine> Optimistic for Occ<M> {
     const NAME: &'static str = "OCC";
-    const WRITES: Writes = Writes::AtCommit;
-    type State = State<M>;
-    type Gap = Gap<M>;
+    type Machine = M;
     type Local = Local;
 
-    fn local(&self, number: u32) -> Local {
+    fn local_of(&self, number: u32) -> Local {
         Local::new(number)
     }
 
-    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
-        local.set.clear();
+    fn begins(&self, local: &mut Local) {
         (local.expects, local.looks) = (false, 0);
         if self.takes_begin {
             local.begin = self.timestamps.next(&mut local.source);
         }
-        Ok(())
     }
 
-    #[inline]
-    fn read(
-        &self,
-        local: &mut Local,
-        states: &impl StatesOf<Self, M>,
-        target: Target<'_, State<M>>,
-        fetch: Fetch<'_>,
-    ) -> Result<Seen, Conflict> {
-        let (seen, word) =
-            target.state.read(true, fetch).ok_or(Conflict::WouldBlock(target.place))?;
-        local.set.read(target.place, word);
-        self.keep_up(local, states, word)?;
-        Ok(seen)
-    }
-
+    /// If the version is newer than the begin timestamp, moves the begin timestamp.
     #[inline(always)]
-    fn read_once(
+    fn has_read(
         &self,
         local: &mut Local,
-        states: &impl StatesOf<Self, M>,
-        target: Target<'_, State<M>>,
-        fetch: impl FetchOnce,
-    ) -> Result<Option<Seen>, Conflict> {
-        match target.state.look(true, fetch) {
-            Look::At(seen, word) => {
-                local.set.read(target.place, word);
-                self.keep_up(local, states, word)?;
-                Ok(Some(seen))
-            }
-            Look::Locked => Err(Conflict::WouldBlock(target.place)),
-            Look::Overtaken => Ok(None),
+        states: &impl States<State<M>, Gap<M>>,
+        word: u64,
+    ) -> Result<(), Conflict> {
+        if word & NUMBER <= local.begin {
+            return Ok(());
         }
+        self.begin_later(local, states, word & NUMBER).map_err(Conflict::from)
     }
 
-    #[inline]
-    fn update(
-        &self,
-        local: &mut Local,
-        states: &impl StatesOf<Self, M>,
-        target: Target<'_, State<M>>,
-        fetch: Fetch<'_>,
-    ) -> Result<Seen, Conflict> {
-        let (seen, word) =
-            target.state.read(true, fetch).ok_or(Conflict::WouldBlock(target.place))?;
-        local.set.update_if_there(target.place, seen, word);
-        self.keep_up(local, states, word)?;
-        Ok(seen)
-    }
-
-    #[inline]
-    fn write(
-        &self,
-        local: &mut Local,
-        _states: &impl StatesOf<Self, M>,
-        target: Target<'_, State<M>>,
-        present: bool,
-    ) -> Result<(), Conflict> {
-        local.set.write(target.place, present);
-        Ok(())
-    }
-
-    fn read_gap(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Conflict> {
-        local.set.read_gap(place, gap);
-        Ok(())
-    }
-
-    fn insert_into_gap(
-        &self,
-        local: &mut Local,
-        place: Place,
-        gap: &Gap<M>,
-    ) -> Result<(), Conflict> {
-        local.set.insert_into_gap(place, gap);
-        Ok(())
-    }
-
-    fn split(&self, local: &mut Local, old: (Place, &Gap<M>), new: (Place, &Gap<M>)) -> bool {
-        local.set.split(old, new);
-        true
-    }
-
-    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Conflict> {
+    fn locks(&self, local: &mut Local) {
         // Only once: a transaction that waits for a row must not take the cache line from others
         // with each attempt.
         if !local.set.writes.is_empty() && !std::mem::replace(&mut local.expects, true) {
             self.timestamps.expect();
         }
-        local.set.lock(states)
     }
 
-    fn validate(
-        &self,
-        local: &mut Local,
-        states: &impl StatesOf<Self, M>,
-        _section: Section,
-    ) -> Result<(), AbortReason> {
-        if local.set.changed(states).is_some() {
-            return Err(AbortReason::Changed);
+    fn is_valid(&self, local: &mut Local) {
+        if local.set.writes.is_empty() {
+            return;
         }
-        if !local.set.writes.is_empty() {
+        local.commit = self.timestamps.next(&mut local.source);
+        while local.commit <= local.set.newest() {
+            // As in `begin_later`; or the timestamp is from a batch.
             local.commit = self.timestamps.next(&mut local.source);
-            while local.commit <= local.set.newest() {
-                // As in `begin_later`; or the timestamp is from a batch.
-                local.commit = self.timestamps.next(&mut local.source);
-            }
         }
-        local.set.validated();
-        Ok(())
     }
 
-    fn adopt(&self, state: &Self::State) {
-        state.adopt();
+    fn number(&self, local: &mut Local) -> u64 {
+        local.begin = local.begin.max(local.commit);
+        local.commit
     }
 
-    fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
+    fn ends(&self, _local: &mut Local) {
         if self.takes_begin {
             self.timestamps.expect();
         }
-        if committed {
-            let next = local.commit;
-            local.begin = local.begin.max(next);
-            local.set.unlock(states, |write| if write.present { next | PRESENT } else { next });
-        } else {
-            // Less than the timestamp of the row's next writer, which is greater than all versions
-            // that the writer has locked.
-            local.set.roll_back(states, |write| write.before + 1);
-        }
-        local.set.clear();
-    }
-
-    fn lock(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
-        let (seen, _) = target.state.lock_outside()?;
-        Some((seen, 0))
-    }
-
-    fn unlock(&self, target: Target<'_, State<M>>, changed: bool) {
-        target.state.unlock_outside(changed);
-    }
-
-    fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {
-        local.set.is_unchanged(states)
     }
 }
 
@@ -268,6 +147,7 @@ mod tests {
     use super::*;
     use crate::common::few;
     use crate::common::timestamp::TimestampKind;
+    use crate::scheme::{Scheme, Section, Seen, Start};
 
     type Few = few::Few<State<Native>, Gap<Native>>;
 
