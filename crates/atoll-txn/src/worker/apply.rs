@@ -343,7 +343,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// index.
     #[inline]
     pub(super) fn may_use_fast_path(&self) -> bool {
-        !self.stopwatch.is_running() && self.gone_rows.is_empty()
+        !self.stopwatch.is_running() && !self.rows.hides_any()
     }
 
     /// Executes an operation on a candidate row (`APPLY-1`). Returns false if it has to be executed

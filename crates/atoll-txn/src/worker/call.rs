@@ -54,7 +54,7 @@ pub struct Committed {
 
 impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     pub(super) fn committed(&self) -> Committed {
-        let (gsn, seen) = (self.commit_gsn, self.seen_gsn);
+        let (gsn, seen) = self.log.gsns();
         Committed { gsn, has_changes: gsn > seen }
     }
 }
@@ -78,7 +78,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.name_partitions(how.partitions)?;
         self.collect_at_begin();
         self.txn.prefetched.forget();
-        (self.txn.seen_gsn, self.txn.commit_gsn) = (0, 0);
+        self.txn.log.begin();
         self.txn.stopwatch.start::<M>();
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
         self.txn.read_only = how.read_only;

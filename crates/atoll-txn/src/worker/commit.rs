@@ -77,8 +77,9 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             self.store_and_commit()?
         }
         self.txn.stopwatch.switch::<M>(Component::Useful);
+        let must_forget = self.txn.rows.must_forget();
         self.finish(Ok(()), Phase::Idle);
-        if std::mem::take(&mut self.txn.forget) {
+        if must_forget {
             self.engine.memory().tidy();
         }
         self.collect_at_end();
@@ -103,15 +104,15 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             return Err(self.abort_with(reason));
         }
         txn.record(engine, epoch);
-        txn.close(engine, epoch);
+        txn.publication.close(&engine.registry, epoch, &txn.undo);
         txn.remove_gone(engine);
-        if txn.forget {
+        if txn.rows.must_forget() {
             txn.forget_now(engine, Change::forward(section.inside()));
         }
         drop(section);
         let Self { engine, txn, .. } = self;
         engine.scheme.end(&mut txn.local, engine.tables(), true);
-        for gone in &txn.gone {
+        for gone in txn.rows.deleted() {
             engine.tables().table(gone.table).free(gone.row);
         }
         Ok(())
@@ -132,7 +133,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             match done {
                 Ok(Stored::All) => {
                     txn.record(engine, change.inside.epoch);
-                    txn.close(engine, change.inside.epoch);
+                    txn.publication.close(&engine.registry, change.inside.epoch, &txn.undo);
                     break;
                 }
                 Ok(Stored::UpTo(rows)) => stored = rows,
@@ -157,7 +158,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
 impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// In place, while the rows are locked: removes the entries of deleted rows and of old keys.
     fn remove_gone(&mut self, engine: &Engine<S, M>) {
-        for gone in &self.gone {
+        for gone in self.rows.deleted() {
             let context = engine.tables.context(gone.table);
             context.unlink(gone.row);
             context.table.index().remove(gone.hash, gone.row);

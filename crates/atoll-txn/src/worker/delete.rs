@@ -5,8 +5,9 @@ use atoll_storage::{Change, Table, Value};
 
 use super::call::Call;
 use super::found::Wanted;
+use super::row_changes::Named;
 use super::step::Step;
-use super::txn::{Named, TxnState};
+use super::txn::TxnState;
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -52,7 +53,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             }
             let view = Row::stored(&*context.table, found.slot);
             self.entries.note_gone(context, row, &view);
-            self.gone_rows.insert((context.table.id().0, row.0));
+            self.rows.hide(context.table.id(), row);
         } else {
             let own = self.own_write(context, row);
             // Note the row's keys in the indexes before it is deleted.
@@ -85,8 +86,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             };
             edits.set_what(at, what);
         }
-        self.forget = true;
-        self.gone.push(Named { table: context.table.id(), row, hash: wanted.hash });
+        self.rows.delete(Named { table: context.table.id(), row, hash: wanted.hash });
         Step::Done(true)
     }
 }

@@ -1,11 +1,9 @@
 //! The row of a key: what a lookup wants and what it finds.
 
-use std::collections::HashSet;
-use std::hash::BuildHasher;
-
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{RowId, Slot, Value};
 
+use super::row_changes::RowChanges;
 use crate::rows::Meta;
 use crate::scheme::{Scheme, Target};
 use crate::tables::TableContext;
@@ -19,18 +17,18 @@ pub(super) struct Wanted<'k> {
 
 /// The row that the hash index finds for a key. An open transaction may have inserted it.
 #[inline]
-pub(super) fn find<'g, S: Scheme<M>, M: Machine, H: BuildHasher>(
+pub(super) fn find<'g, S: Scheme<M>, M: Machine>(
     context: &'g TableContext<S, M>,
     hash: u64,
     key: &[Value],
-    gone: &HashSet<(u32, u64), H>,
+    changes: &RowChanges,
 ) -> Option<Found<'g, S, M>> {
     let table = &context.table;
     let is_hash_unique = table.is_hash_unique(hash);
     let row = table.index().find(hash, |row| {
         context.rows.get(row).has_hash(hash)
             && (is_hash_unique || table.has_key(row, key))
-            && (gone.is_empty() || !gone.contains(&(table.id().0, row.0)))
+            && !changes.hides(table.id(), row)
     })?;
     Some(Found::new(context, row))
 }

@@ -47,14 +47,14 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             let key = self.entries.key(entry);
             garbage.retire_entry(stamp, entry.table, entry.row, entry.index, key);
         }
-        for gone in &self.gone {
+        for gone in self.rows.deleted() {
             let edits = self.edits.borrow();
             let what = edits.find(gone.table, gone.row).map(|at| edits.row(at).what);
             if what.is_some_and(|what| what == What::Remove || what.is_nothing()) {
                 garbage.retire_row(stamp, gone.table, gone.row, gone.hash);
             }
         }
-        if !self.forget {
+        if !self.rows.must_forget() {
             return;
         }
         let tables = engine.tables();
@@ -79,7 +79,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
             garbage.retire_entry(0, entry.table, entry.row, entry.index, entries.key(entry));
         }
-        for made in &self.made {
+        for made in self.rows.inserted() {
             garbage.retire_row(0, made.table, made.row, made.hash);
         }
     }
@@ -257,7 +257,11 @@ mod tests {
                 for again in 0..3i64 {
                     worker.begin(Begin::default()).unwrap();
                     worker.insert(&table, &[(id * 3 + again).into(), 0i64.into()]).unwrap();
-                    assert!(worker.txn.shown != 0 && named.insert(worker.txn.shown), "{id}");
+                    assert!(
+                        worker.txn.publication.shown() != 0
+                            && named.insert(worker.txn.publication.shown()),
+                        "{id}"
+                    );
                     worker.commit().unwrap();
                 }
             }

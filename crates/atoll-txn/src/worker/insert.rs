@@ -25,9 +25,10 @@ use atoll_storage::{Change, RowId, StorageError, Table, Value};
 
 use super::call::Call;
 use super::found::{Found, Wanted, find, target};
+use super::row_changes::Named;
 use super::step::{Here, Step};
 use super::thread::Fillings;
-use super::txn::{Named, Phase, TxnState};
+use super::txn::{Phase, TxnState};
 use crate::accounting::Component;
 use crate::edits::What;
 use crate::engine::Engine;
@@ -201,7 +202,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         drop(section);
         for (row, is_shown) in window.left() {
             if is_shown && self.txn.phase == Phase::Open {
-                self.txn.unused.push((table.id(), row));
+                self.txn.rows.leave_unused(table.id(), row);
             } else {
                 table.free(row);
             }
@@ -343,7 +344,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             Some((_, What::Nothing)) => What::Add,
             _ => What::Return,
         };
-        self.forget = true;
+        self.rows.forget_if(true);
         self.keep(context, at, what, window.row(window.placed));
         self.entries.note_made(context, window.placed, at);
         Step::Done(true)
@@ -391,8 +392,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         let is_same = |other: RowId| {
             context.rows.get(other).has_hash(wanted.hash)
                 && (table.is_hash_unique(wanted.hash) || table.has_key(other, wanted.key))
-                && (self.gone_rows.is_empty()
-                    || !self.gone_rows.contains(&(named.table.0, other.0)))
+                && !self.rows.hides(named.table, other)
         };
         let other = table.index().insert(wanted.hash, at, is_same, || meta.set_hash(wanted.hash));
         self.stopwatch.switch::<M>(before);
@@ -401,7 +401,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             cold_path();
             // Another inserter was faster: look at its row.
             table.vacate(change, at);
-            self.unused.push((table.id(), at));
+            self.rows.leave_unused(table.id(), at);
             let target = target(context, at, meta);
             let withdrawn = engine.scheme.write(&mut self.local, engine.tables(), target, false);
             if withdrawn.is_err() {
@@ -419,9 +419,9 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         // inserted into its slot, a third has deleted that row, and it was collected (GARBAGE-2:
         // this transaction cannot commit then).
         debug_assert!(
-            !Self::IN_PLACE || find(context, wanted.hash, wanted.key, &self.gone_rows).is_some()
+            !Self::IN_PLACE || find(context, wanted.hash, wanted.key, &self.rows).is_some()
         );
-        self.made.push(named);
+        self.rows.insert(named);
         fillings.train(context, wanted.hash, at);
         if !Self::IN_PLACE {
             self.edits.borrow_mut().add(table.id(), at, What::Add);

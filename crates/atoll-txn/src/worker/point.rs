@@ -113,7 +113,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         // If the search below misses a new entry, its inserter sees the gap read (`SCHEME-3`).
         M::fence(Ordering::SeqCst);
         self.note_gsn(|| context.gone_gsn());
-        match find(context, wanted.hash, wanted.key, &self.gone_rows) {
+        match find(context, wanted.hash, wanted.key, &self.rows) {
             None => Step::Done(absent),
             Some(_) => Step::Again,
         }
@@ -307,7 +307,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         if !changed.meets(&context.noted) {
             return Step::Done(true);
         }
-        self.forget |= changed.meets(&context.views);
+        self.rows.forget_if(changed.meets(&context.views));
         if changed.meets(&context.moving) {
             self.entries.note_after(context, view, changed);
             self.entries.take_moves(context, view.slot.id());
@@ -399,7 +399,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         let at = at.unwrap_or_else(|| edits.add(context.table.id(), row, What::Change));
         edits.give(savepoint, at);
         if changed.meets(&context.noted) {
-            self.forget |= changed.meets(&context.views);
+            self.rows.forget_if(changed.meets(&context.views));
             if changed.meets(&context.moving) {
                 self.entries.take_moves(context, row);
             }

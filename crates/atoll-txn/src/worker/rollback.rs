@@ -1,6 +1,5 @@
 //! Rollback, and cleaning up after the end of a transaction.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use atoll_machine::Machine;
@@ -17,10 +16,6 @@ use crate::scheme::{AbortReason, Scheme};
 
 /// Pause before a rollback that was out of memory tries again.
 const ROLLBACK_PAUSE: Duration = Duration::from_millis(1);
-/// A longer list frees its memory, so that a transaction over a whole table does not leave its
-/// worker with the memory of a whole table.
-const KEPT_MAX: usize = 4096;
-
 impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Rolls the open transaction back; does nothing if none is open.
     pub fn abort(&mut self, reason: AbortReason) {
@@ -29,9 +24,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             return;
         }
         self.txn.stopwatch.switch::<M>(Component::Abort);
-        if let Some(record) = &mut self.txn.record {
-            record.withdraw();
-        }
+        self.txn.log.withdraw();
         self.undo_all();
         let Self { engine, thread: Thread { member, sealed, .. }, txn } = self;
         let section = member.enter();
@@ -40,18 +33,17 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         if TxnState::<S, M>::IN_PLACE {
             txn.remove_made(engine, change);
         }
-        txn.close(engine, change.inside.epoch);
+        txn.publication.close(&engine.registry, change.inside.epoch, &txn.undo);
         drop(section);
         let Self { engine, thread: Thread { garbage, .. }, txn } = self;
         engine.scheme.end(&mut txn.local, engine.tables(), false);
         if TxnState::<S, M>::IN_PLACE {
-            for made in &txn.made {
+            for made in txn.rows.inserted() {
                 engine.tables().table(made.table).free(made.row);
             }
         } else {
             txn.retire_aborted(garbage);
         }
-        self.txn.forget = false;
         self.finish(Err(reason), Phase::Finished);
         if !TxnState::<S, M>::IN_PLACE {
             self.collect_at_begin();
@@ -89,10 +81,10 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
 
     pub(super) fn finish(&mut self, end: Result<(), AbortReason>, phase: Phase) {
         if !self.txn.upkeep {
-            self.txn.context.count(end);
+            self.txn.publication.count(end);
         }
         if let Some(spent) = self.txn.stopwatch.stop::<M>(end.is_ok()) {
-            self.txn.context.spend(&spent);
+            self.txn.publication.spend(&spent);
         }
         self.txn.clear(&self.engine);
         self.txn.phase = phase;
@@ -104,12 +96,12 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// the pause counts as a cost of the abort.
     pub(super) fn pause(&mut self, pause: &mut dyn FnMut()) {
         if let Some(spent) = self.stopwatch.pause::<M>(pause) {
-            self.context.spend(&spent);
+            self.publication.spend(&spent);
         }
     }
 
     fn clear(&mut self, engine: &Engine<S, M>) {
-        for (table, row) in self.unused.drain(..) {
+        for (table, row) in self.rows.take_unused() {
             engine.tables().table(table).free(row);
         }
         if !self.undo.is_empty() {
@@ -119,18 +111,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             self.edits.get_mut().clear();
         }
         self.is_broken = false;
-        self.has_spilled = false;
-        if self.made.capacity().max(self.gone.capacity()) > KEPT_MAX {
-            self.made = Vec::new();
-            self.gone = Vec::new();
-        }
-        self.made.clear();
-        self.gone.clear();
-        if self.gone_rows.capacity() > KEPT_MAX {
-            self.gone_rows = HashSet::default();
-        } else if !self.gone_rows.is_empty() {
-            self.gone_rows.clear();
-        }
+        self.rows.clear();
         self.entries.clear();
     }
 
@@ -154,7 +135,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
                 engine.scheme.split(local, from, into)
             });
         }
-        for made in &self.made {
+        for made in self.rows.inserted() {
             let context = engine.tables.context(made.table);
             context.unlink(made.row);
             context.table.index().remove(made.hash, made.row);

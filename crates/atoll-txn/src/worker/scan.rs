@@ -198,7 +198,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         (row, key): (RowId, &[u8]),
         body: Reader<'_, M>,
     ) -> Step<bool> {
-        if self.gone_rows.contains(&(context.table.id().0, row.0)) {
+        if self.rows.hides(context.table.id(), row) {
             return Step::Done(false);
         }
         let found = Found::new(context, row);

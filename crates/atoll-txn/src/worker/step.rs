@@ -138,7 +138,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         meta: &Meta<S, M>,
         hash: u64,
     ) -> bool {
-        meta.has_hash(hash) && context.table.is_hash_unique(hash) && self.gone_rows.is_empty()
+        meta.has_hash(hash) && context.table.is_hash_unique(hash) && !self.rows.hides_any()
     }
 
     /// Finds the row of a key by a search of the index.
@@ -149,7 +149,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         wanted: Wanted<'_>,
     ) -> Option<Found<'g, S, M>> {
         let before = self.stopwatch.switch::<M>(Component::Index);
-        let found = find(context, wanted.hash, wanted.key, &self.gone_rows);
+        let found = find(context, wanted.hash, wanted.key, &self.rows);
         if let (Some(found), Some(predicted)) = (&found, context.table.predict(wanted.hash))
             && found.slot.id() != predicted
         {

@@ -103,7 +103,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         if !meta.is_named() || partition.is_some_and(is_elsewhere) {
             return Step::Done(());
         }
-        self.forget = true;
+        self.rows.forget_if(true);
         if Self::IN_PLACE {
             if let Err(conflict) = self.ask_write(engine, context, found, true) {
                 return Step::Conflict(conflict);

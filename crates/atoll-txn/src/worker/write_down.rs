@@ -21,7 +21,6 @@ use super::txn::TxnState;
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::journal::Commit;
 use crate::scheme::{AbortReason, Scheme};
 use crate::tables::TableContext;
 
@@ -33,13 +32,14 @@ const SPILL_BYTES: usize = 256 << 10;
 impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Encodes the changes of the transaction, and waits until the log has room for them.
     pub(super) fn write_down(&mut self) -> Result<(), OpError> {
-        let Some(mut record) = self.txn.record.take() else { return Ok(()) };
+        let Some(mut record) = self.txn.log.take_writer() else { return Ok(()) };
         let done = self.write_down_to(&mut record);
-        self.txn.record = Some(record);
-        done.inspect_err(|_| self.abort(AbortReason::Finished))
+        self.txn.log.put_back(record, *done.as_ref().unwrap_or(&false));
+        done.map(|_| ()).inspect_err(|_| self.abort(AbortReason::Finished))
     }
 
-    fn write_down_to(&mut self, record: &mut RedoWriter) -> Result<(), OpError> {
+    /// Returns whether the log has some of the records.
+    fn write_down_to(&mut self, record: &mut RedoWriter) -> Result<bool, OpError> {
         record.redo.clear();
         let changes = if TxnState::<S, M>::IN_PLACE {
             self.txn.undo.len()
@@ -79,41 +79,22 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             // Spilled records need a commit record, even one without changes.
             record.recorder.admit(&record.redo)?;
         }
-        self.txn.has_spilled = has_spilled;
-        Ok(())
+        Ok(has_spilled)
     }
 }
 
 impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
-    /// Notes the GSN of what the transaction has read, if there is a log.
-    #[inline]
-    pub(super) fn note_gsn(&mut self, gsn: impl FnOnce() -> u64) {
-        if self.record.is_some() {
-            self.seen_gsn = self.seen_gsn.max(gsn());
-        }
-    }
-
     /// Assigns the transaction its position in the log, and raises the GSN of everything that it
     /// has changed. In the section in which it commits, before the scheme unlocks its places.
     #[inline]
     pub(super) fn record(&mut self, engine: &Engine<S, M>, epoch: u64) {
-        if self.record.is_some() {
+        if self.log.is_present() {
             self.record_commit(engine, epoch);
         }
     }
 
     fn record_commit(&mut self, engine: &Engine<S, M>, epoch: u64) {
-        let Some(record) = &mut self.record else { return };
-        let commit = Commit { epoch, seen: self.seen_gsn };
-        let gsn = if self.has_spilled {
-            let gsn = record.recorder.record(&record.redo, commit);
-            record.redo.clear();
-            gsn
-        } else {
-            record.commit(commit)
-        };
-        self.has_spilled = false;
-        self.commit_gsn = gsn;
+        let gsn = self.log.commit(epoch);
         let tables = engine.tables();
         let raise = |table: TableId, row: RowId, is_gone: bool| {
             let context = tables.context(table);

@@ -1,7 +1,7 @@
 //! OCC: optimistic, with a begin timestamp and a commit timestamp.
 //!
-//! Transactions are as in [`crate::common::optimistic`]; the version of a row is the timestamp of its
-//! writer. A transaction locks the rows of its write set one by one and validates the rows of its
+//! Transactions are as in [`crate::common::optimistic`]; the version of a row is the timestamp of
+//! its writer. A transaction locks the rows of its write set one by one and validates those of its
 //! read set one by one: there is no global critical section ("Staring into the Abyss", sections 2.2
 //! and 4.3). Then it takes the commit timestamp, which its new versions get.
 //!

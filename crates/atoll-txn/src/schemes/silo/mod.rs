@@ -1,9 +1,9 @@
 //! SILO: optimistic, without timestamps from a shared source.
 //!
 //! Transactions are as in [`crate::common::optimistic`]. The new versions of a transaction are
-//! greater than all versions that it has read or locked (Tu et al., "Speedy transactions in multicore in-memory
-//! databases", SOSP 2013). The epochs of that system are the epochs of the gate here: a transaction
-//! validates and stores in one section, so an epoch ends between transactions.
+//! greater than all versions that it has read or locked (Tu et al., "Speedy transactions in
+//! multicore in-memory databases", SOSP 2013). The epochs of that system are the epochs of the gate
+//! here: a transaction validates and stores in one section, so an epoch ends between transactions.
 
 mod local;
 mod state;
