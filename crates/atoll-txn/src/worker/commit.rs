@@ -267,7 +267,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         Ok(())
     }
 
-    /// Stores all rows, if each is changed in one column (`APPLY-1`) and every value has a place
+    /// Stores all rows, if each is changed in one column (`FAST-1`) and every value has a place
     /// where the store cannot fail. Returns false if it has done nothing.
     fn store_changes(&mut self, engine: &Engine<S, M>, change: Change) -> bool {
         let Self { edits, placed, .. } = self;

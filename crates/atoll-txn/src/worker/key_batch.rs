@@ -10,6 +10,7 @@ use atoll_storage::{Change, RowId, Slot, Table, Value};
 
 use super::call::Call;
 use super::found::{Found, Wanted};
+use super::ops::{Aim, Aims};
 use super::step::Step;
 use super::txn::TxnState;
 use crate::accounting::Component;
@@ -20,33 +21,6 @@ use crate::tables::TableContext;
 
 /// Keys in a window.
 pub(super) const WINDOW: usize = u32::BITS as usize;
-
-/// The operation on the row of a key.
-pub(super) trait Aim: Copy {
-    /// Whether it may change the row.
-    fn updates(self) -> bool;
-    /// Adds prefetch hints for `line`, if there is one, and for what the operation accesses besides
-    /// `columns`.
-    fn hint<M: Machine>(
-        self,
-        line: Option<*const u8>,
-        table: &Table<M>,
-        slot: Slot<'_, M>,
-        hints: &mut Hints,
-    );
-    /// Columns that it accesses; they are prefetched for all rows together.
-    fn columns<'a>(self) -> &'a [usize]
-    where
-        Self: 'a;
-}
-
-/// The operations on the rows of all keys, by the position of the key.
-pub(super) trait Aims<A> {
-    /// The operation; `None` if it is invalid.
-    fn of(&self, at: usize) -> Option<A>;
-    /// Why an operation is invalid.
-    fn misfit(&self, at: usize) -> OpError;
-}
 
 /// A key that has been checked.
 #[derive(Clone, Copy)]

@@ -19,6 +19,15 @@
 //! transactions, the queues of partitions, the timestamps of commits and the chunks of delta
 //! records are all by [transaction number](crate::scheme::TXNS_MAX).
 //!
+//! The way of an operation to a row, in the order of reading:
+//! - [`ops`]: what the caller wants, and the checks of it
+//! - [`found`], [`step`]: a lookup, and the section of the gate in which it is used
+//! - [`fast`]: the fast path to a single value
+//! - [`point`]: the general path, for closures, NULL, texts, own writes, and measured transactions
+//! - [`key_batch`], [`many`]: keys that are known together, in windows of 32
+//! - [`cursor`]: keys that depend on the row before, with the same fast path
+//! - [`prefetch`]: keys that will be accessed later
+//!
 //! Invariants
 //! - `WORKER-1`: a call finds a row, asks the scheme and reads the row in one section of the gate.
 //!   If the scheme would have to wait, it refuses; the call then waits outside the gate and starts
@@ -35,16 +44,18 @@
 //!   every snapshot that undoes it.
 
 mod add_entry;
-mod apply;
 mod call;
 mod commit;
 mod cursor;
 mod delete;
 mod entries;
+mod fast;
 mod found;
 mod garbage;
 mod insert;
 mod key_batch;
+mod many;
+mod ops;
 mod point;
 mod pool;
 mod prefetch;
@@ -60,12 +71,10 @@ mod store_buffer;
 mod thread;
 mod txn;
 mod upkeep;
-mod visit;
 mod write_down;
 
-pub use apply::{Buffers, RowOp};
 pub use call::{Begin, Call, Committed};
 pub use cursor::RowCursor;
+pub use ops::{Buffers, RowOp, Visit, Visitor, Want};
 pub use pool::{Pool, Txn, WORKERS_MAX, Worker};
 pub use range::Range;
-pub use visit::{Visit, Visitor, Want};

@@ -10,7 +10,7 @@ use atoll_memory::Inside;
 use atoll_storage::{Change, PlainColumn, Slot, Table, Value};
 
 use super::super::store_buffer::StoreBuffer;
-use super::{Call, Cursor, Step, Thread};
+use super::{Call, Cursor, Fast, Thread};
 use crate::engine::partition_of;
 use crate::scheme::Scheme;
 
@@ -77,18 +77,18 @@ impl<'w, S: Scheme<M>, M: Machine> Cursor<'w, S, M> {
         true
     }
 
-    /// Replaces a value; returns `Again` if it has done nothing.
+    /// Replaces a value; returns `Fallback` if it has done nothing.
     #[inline(always)]
-    pub(super) fn put_exact(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
+    pub(super) fn put_exact(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Fast {
         let Some((slot, column, inside)) = self.locate_exact(key, column) else {
-            return Step::Again;
+            return Fast::Fallback;
         };
-        let Some(bytes) = bytes.get(..column.width()) else { return Step::Again };
+        let Some(bytes) = bytes.get(..column.width()) else { return Fast::Fallback };
         let Call { engine, thread: Thread { store_buffer, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
         let is_kept = StoreBuffer::takes(column) && !context.moving.has(column.position());
         if !is_kept || txn.read_only || column.is_in_key() {
-            return Step::Again;
+            return Fast::Fallback;
         }
         self.table.prefetch_plain(slot, column);
         txn.note_gsn(|| slot.gsn());

@@ -7,7 +7,7 @@
 //! each call of [`Call::apply`] would repeat: it stays inside the gate from access to access, and
 //! leaves when another thread waits for it.
 //!
-//! - `CURSOR-1`: an access that the fast path cannot execute (`APPLY-1`), or that is invalid,
+//! - `CURSOR-1`: an access that the fast path cannot execute (`FAST-1`), or that is invalid,
 //!   leaves the gate and goes through [`Call::apply`] as a call of its own.
 //! - `CURSOR-2`: the worker shows its stores to takers before it leaves the gate, as at the end of
 //!   any step.
@@ -23,15 +23,16 @@ use atoll_machine::Machine;
 use atoll_memory::Inside;
 use atoll_storage::{Change, PlainColumn, RowId, StorageError, Table, Value};
 
-use super::apply::{Buffers, Checked, RowOp};
 use super::call::Call;
+use super::fast::Fast;
 use super::found::{Found, Wanted};
-use super::step::{Here, Step};
+use super::ops::{Buffers, Checked, RowOp};
+use super::step::Here;
 use super::store_buffer::StoreBuffer;
 use super::thread::Thread;
 use super::txn::{Phase, TxnState};
 use crate::error::OpError;
-use crate::scheme::{Conflict, Scheme};
+use crate::scheme::Scheme;
 use crate::tables::TableContext;
 use exact::Keys;
 
@@ -104,19 +105,19 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
             Here<'_, S, M>,
             (Found<'_, S, M>, u64),
             Checked,
-        ) -> Step<()>,
-    ) -> Step<()> {
-        let Some(aim) = Checked::alone(self.table, column, is_put) else { return Step::Again };
-        let Ok((hash, predicted)) = self.table.hash_and_predict(key) else { return Step::Again };
+        ) -> Fast,
+    ) -> Fast {
+        let Some(aim) = Checked::alone(self.table, column, is_put) else { return Fast::Fallback };
+        let Ok((hash, predicted)) = self.table.hash_and_predict(key) else { return Fast::Fallback };
         if !self.call.has_named(self.table, key.first(), is_put) {
-            return Step::Again;
+            return Fast::Fallback;
         }
         let inside = match self.inside {
             Some(inside) if !self.call.thread.member.is_awaited(inside) => inside,
             _ => match self.renew() {
                 Ok(Some(inside)) => inside,
-                Ok(None) => return Step::Again,
-                Err(error) => return Step::Failed(error),
+                Ok(None) => return Fast::Fallback,
+                Err(error) => return Fast::Failed(error),
             },
         };
         let Call { engine, thread: Thread { store_buffer, .. }, txn } = &mut self.call;
@@ -127,7 +128,7 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
         let found = found.filter(|found| is_hash_unique && found.meta.has_hash(hash));
         match found.or_else(|| txn.locate_slow(context, Wanted { hash, key })) {
             Some(found) => act((txn, store_buffer), here, (found, hash), aim),
-            None => Step::Again,
+            None => Fast::Fallback,
         }
     }
 
@@ -168,19 +169,19 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
     #[inline(never)]
     fn outside(
         &mut self,
-        fast: Step<()>,
+        fast: Fast,
         key: &[Value],
         op: RowOp,
         buffers: Buffers<'_>,
     ) -> Result<bool, OpError> {
         self.leave()?;
         match fast {
-            Step::Conflict(conflict) => self.call.on_conflict(conflict, &mut 0)?,
-            Step::Failed(error) if self.call.is_open() => {
+            Fast::Conflict(conflict) => self.call.on_conflict(conflict, &mut 0)?,
+            Fast::Failed(error) if self.call.is_open() => {
                 return Err(self.call.fail_with(error));
             }
-            Step::Failed(error) => return Err(error),
-            Step::Done(()) | Step::Again => {}
+            Fast::Failed(error) => return Err(error),
+            Fast::Done | Fast::Fallback => {}
         }
         self.table.hash_of(key)?; // Checks that it is one key.
         let mut is_there = true;
@@ -210,13 +211,12 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         (found, hash): (Found<'_, S, M>, u64),
         aim: Checked,
         input: &[u8],
-    ) -> Step<()> {
-        let Some(bytes) = input.get(aim.bytes()) else { return Step::Again };
+    ) -> Fast {
+        let Some(bytes) = input.get(aim.bytes()) else { return Fast::Fallback };
         context.table.prefetch_plain(found.slot, aim.column);
-        match self.ask_in_place(engine, context, found, hash) {
-            Ok(true) => {}
-            Ok(false) => return Step::Again,
-            Err(conflict) => return Step::Conflict(conflict),
+        let ready = self.lock_in_place((engine, context, change), (found, hash));
+        if !matches!(ready, Fast::Done) {
+            return ready;
         }
         self.buffer_put(store_buffer, context, change, (found.slot.id(), aim.column, bytes))
     }
@@ -229,14 +229,14 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         context: &TableContext<S, M>,
         change: Change,
         (row, column, bytes): (RowId, PlainColumn, &[u8]),
-    ) -> Step<()> {
+    ) -> Fast {
         if store_buffer.is_full()
             && let Err(error) = self.store_oldest(context, change, store_buffer)
         {
-            return Step::Failed(error.into());
+            return Fast::Failed(error.into());
         }
         store_buffer.push(row, column, bytes);
-        Step::Done(())
+        Fast::Done
     }
 
     #[inline]
@@ -278,11 +278,11 @@ impl<S: Scheme<M>, M: Machine> RowCursor for Cursor<'_, S, M> {
     fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, OpError> {
         if S::PARTITIONED {
             return match self.put_exact(key, column, bytes) {
-                Step::Done(()) => Ok(true),
+                Fast::Done => Ok(true),
                 step => out_of_line(|| self.put_general(step, key, column, bytes)),
             };
         }
-        self.put_general(Step::Again, key, column, bytes)
+        self.put_general(Fast::Fallback, key, column, bytes)
     }
 
     fn is_open(&self) -> bool {
@@ -301,12 +301,12 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
         let fast = self.fast(key, (column, false), |(txn, store_buffer), here, found, aim| {
             let (found, hash) = found;
             if store_buffer.has(found.slot.id()) {
-                return Step::Again; // CURSOR-3
+                return Fast::Fallback; // CURSOR-3
             }
-            txn.try_fast(here, found, hash, aim, &[], &mut *into).into()
+            txn.try_fast(here, (found, hash), aim, &[], &mut *into)
         });
         match fast {
-            Step::Done(()) => Ok(true),
+            Fast::Done => Ok(true),
             other => {
                 let buffers = Buffers { input: &[], output: into };
                 self.outside(other, key, RowOp::Get { column, to: 0 }, buffers)
@@ -314,20 +314,20 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
         }
     }
 
-    /// `step` is the result of the exact path; `Again` means that it has done nothing.
+    /// `fast` is the result of the exact path; `Fallback` means that it has done nothing.
     #[inline(always)]
     fn put_general(
         &mut self,
-        mut step: Step<()>,
+        mut fast: Fast,
         key: &[Value],
         column: usize,
         bytes: &[u8],
     ) -> Result<bool, OpError> {
-        if matches!(step, Step::Again) {
-            step = self.put_fast(key, column, bytes);
+        if matches!(fast, Fast::Fallback) {
+            fast = self.put_fast(key, column, bytes);
         }
-        match step {
-            Step::Done(()) => Ok(true),
+        match fast {
+            Fast::Done => Ok(true),
             other => {
                 let buffers = Buffers { input: bytes, output: &mut [] };
                 self.outside(other, key, RowOp::Put { column, from: 0 }, buffers)
@@ -336,19 +336,19 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
     }
 
     #[inline(always)]
-    fn put_fast(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
+    fn put_fast(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Fast {
         let is_allowed = !self.call.txn.read_only;
         self.fast(key, (column, true), |(txn, store_buffer), here, found, aim| {
             let (_, context, _) = here;
             if !is_allowed {
-                return Step::Again;
+                return Fast::Fallback;
             }
             if !TxnState::<S, M>::IN_PLACE {
                 let (found, hash) = found;
-                return txn.try_fast(here, found, hash, aim, bytes, &mut []).into();
+                return txn.try_fast(here, (found, hash), aim, bytes, &mut []);
             }
             if context.moving.has(aim.column.position()) || !StoreBuffer::takes(aim.column) {
-                return Step::Again;
+                return Fast::Fallback;
             }
             txn.buffer_in_place(store_buffer, here, found, aim, bytes)
         })
@@ -360,18 +360,6 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
 #[inline(never)]
 fn out_of_line<R>(call: impl FnOnce() -> R) -> R {
     call()
-}
-
-/// The result of the fast path as a step.
-impl From<Result<bool, Conflict>> for Step<()> {
-    #[inline(always)]
-    fn from(fast: Result<bool, Conflict>) -> Self {
-        match fast {
-            Ok(true) => Self::Done(()),
-            Ok(false) => Self::Again,
-            Err(conflict) => Self::Conflict(conflict),
-        }
-    }
 }
 
 impl<S: Scheme<M>, M: Machine> Drop for Cursor<'_, S, M> {
