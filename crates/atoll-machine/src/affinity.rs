@@ -4,6 +4,9 @@
 //!   The kernel cannot answer later, since it has masks of threads only: once a thread is pinned,
 //!   its mask no longer shows what was allowed before.
 //! - AFFINITY-2: a failed call does not change where the thread may run.
+//!
+//! The masks go through `libc`: those of `rustix` end at 1,024 CPUs, and the kernel refuses to fill
+//! a mask that is shorter than its own.
 
 use crate::error::MachineError;
 use crate::ids::CpuId;
@@ -31,14 +34,9 @@ pub fn allowed_cpus() -> Result<&'static [CpuId], MachineError> {
 
 /// The CPU on which the calling thread runs; unless the thread is pinned, the answer may be
 /// outdated already.
-///
-/// # Errors
-///
-/// [`MachineError::SystemCall`] where the kernel does not say.
-pub fn current_cpu() -> Result<CpuId, MachineError> {
-    // SAFETY: the call takes no argument and touches no memory of ours.
-    let cpu = unsafe { libc::sched_getcpu() };
-    u32::try_from(cpu).map(CpuId).map_err(|_| MachineError::last("sched_getcpu"))
+#[must_use]
+pub fn current_cpu() -> CpuId {
+    CpuId(rustix::thread::sched_getcpu() as u32)
 }
 
 /// Restricts the calling thread to `cpus`. Threads that it starts afterwards inherit the
@@ -144,7 +142,7 @@ mod tests {
         for &cpu in allowed_cpus().unwrap() {
             std::thread::spawn(move || {
                 pin_current_thread(&[cpu]).unwrap();
-                assert_eq!(current_cpu().unwrap(), cpu);
+                assert_eq!(current_cpu(), cpu);
                 // The thread can still move to any other CPU of the process.
                 pin_current_thread(allowed_cpus().unwrap()).unwrap();
                 assert_eq!(mask_of(0).unwrap(), allowed_cpus().unwrap());

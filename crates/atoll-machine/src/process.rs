@@ -2,11 +2,12 @@
 
 use std::io;
 
+use rustix::process::{Resource, getrlimit};
+
 /// The effective user id of this process.
 #[must_use]
 pub fn user_id() -> u32 {
-    // SAFETY: the call takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Makes a write beyond the file size limit (`ulimit -f`) fail with `EFBIG`, where `SIGXFSZ` would
@@ -27,26 +28,14 @@ pub fn refuse_large_files() {
 /// The limit of the process's address space (`ulimit -v`) in bytes, if there is one.
 #[must_use]
 pub fn address_limit() -> Option<u64> {
-    limit(libc::RLIMIT_AS)
+    getrlimit(Resource::As).current
 }
 
 /// The limit of the size of a file (`ulimit -f`) in bytes, if there is one. It also holds for files
 /// in memory.
 #[must_use]
 pub fn file_limit() -> Option<u64> {
-    limit(libc::RLIMIT_FSIZE)
-}
-
-fn limit(which: libc::__rlimit_resource_t) -> Option<u64> {
-    let mut limits = std::mem::MaybeUninit::<libc::rlimit>::zeroed();
-    // SAFETY: `limits` is a valid place for the answer; zeroed bytes are a valid `libc::rlimit`.
-    let limits = unsafe {
-        if libc::getrlimit(which, limits.as_mut_ptr()) != 0 {
-            return None;
-        }
-        limits.assume_init()
-    };
-    (limits.rlim_cur != libc::RLIM_INFINITY).then_some(limits.rlim_cur)
+    getrlimit(Resource::Fsize).current
 }
 
 /// Whether an error says that a file would exceed the file size limit.
