@@ -1,6 +1,7 @@
 //! Room for blocks: promises of it, and the files that have it.
 //!
-//! 1. A writer asks for room. If the ring is full, it flushes.
+//! 1. A writer asks for room. If the ring is full, it flushes; if other writers have been promised
+//!    the rest of the ring, it waits until they use it or return it.
 //! 2. If the files are full, the writer creates the next one. A helper thread usually has done so
 //!    ahead, at a gentle pace.
 //! 3. A checkpoint releases files that recovery does not need any more; they are used again.
@@ -10,6 +11,8 @@
 
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
+
+use atoll_machine::pause;
 
 use super::{Alone, Log, SLACK_BYTES, lock};
 use crate::error::LogError;
@@ -25,6 +28,7 @@ impl Log {
     /// Promises room for `bytes`. When the ring is full, it flushes or waits for flushes; when the
     /// files are full, it creates the next one.
     pub(crate) fn admit(&self, bytes: u64) -> Result<(), LogError> {
+        let mut round = 0;
         loop {
             self.check()?;
             let durable = self.durable_lsn();
@@ -42,6 +46,10 @@ impl Log {
             } else if self.durable_lsn() == durable {
                 // Promised blocks may take a while to arrive; those in the ring can be flushed.
                 self.flush_to(last, &Alone)?;
+                if self.durable_lsn() == durable {
+                    pause(round);
+                    round = round.saturating_add(1);
+                }
             }
         }
     }
@@ -125,5 +133,49 @@ impl Log {
         files.reuse(count);
         self.note_ready(files.end());
         Ok(done?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::cell::OnceCell;
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use atoll_machine::CrashMedium;
+    use atoll_machine::pause::pause_with;
+
+    use super::*;
+    use crate::files::Files;
+    use crate::log::Start;
+    use crate::options::LogsOptions;
+    use crate::ring::Ring;
+
+    thread_local! {
+        static WAITS: OnceCell<mpsc::Sender<u32>> = const { OnceCell::new() };
+    }
+
+    #[test]
+    fn a_writer_pauses_while_others_have_not_used_the_room_that_they_were_promised() {
+        let LogsOptions { file_bytes, ring_bytes, .. } = LogsOptions::default();
+        let files = Files::open(Arc::new(CrashMedium::default()), file_bytes, 0).unwrap();
+        let start = Start { lsn: 0, gsn: 0 };
+        let log = Arc::new(Log::new(0, 1, start, Ring::new(ring_bytes), files));
+        let all = ring_bytes - SLACK_BYTES;
+        log.admit(all).unwrap();
+        let (waits, waited) = mpsc::channel();
+        let same = Arc::clone(&log);
+        let writer = std::thread::spawn(move || {
+            WAITS.with(|cell| cell.set(waits).unwrap());
+            pause_with(Some(|round| WAITS.with(|cell| cell.get().unwrap().send(round).unwrap())));
+            same.admit(1)
+        });
+        // The limit only ends a broken test.
+        let limit = Duration::from_secs(20);
+        let rounds: Vec<_> = (0..3).map_while(|_| waited.recv_timeout(limit).ok()).collect();
+        log.withdraw(all);
+        writer.join().unwrap().unwrap();
+        assert_eq!(rounds, [0, 1, 2]);
     }
 }
