@@ -37,6 +37,7 @@ impl<M: Machine> Buckets<M> {
 
     /// The first row beyond the home bucket of an entry that has the entry's tag and for which
     /// `is_it` holds.
+    #[inline]
     pub(super) fn find_beyond(
         &self,
         wanted: u64,
@@ -54,6 +55,7 @@ impl<M: Machine> Buckets<M> {
 
     /// Replaces the first word for which `is_it` holds beyond the home bucket of an entry, which
     /// the caller has latched; false if there is no such word.
+    #[inline]
     pub(super) fn replace_beyond(
         &self,
         entry: u64,
