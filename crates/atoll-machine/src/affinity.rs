@@ -5,8 +5,8 @@
 //!   its mask no longer shows what was allowed before.
 //! - AFFINITY-2: a failed call does not change where the thread may run.
 //!
-//! The masks go through `libc`: those of `rustix` end at 1,024 CPUs, and the kernel refuses to fill
-//! a mask that is shorter than its own.
+//! The calls go through `libc`. The masks of `rustix` end at 1,024 CPUs, and the kernel refuses to
+//! fill a mask that is shorter than its own; its `sched_getcpu` does not report a call that fails.
 
 use crate::error::MachineError;
 use crate::ids::CpuId;
@@ -34,9 +34,14 @@ pub fn allowed_cpus() -> Result<&'static [CpuId], MachineError> {
 
 /// The CPU on which the calling thread runs; unless the thread is pinned, the answer may be
 /// outdated already.
-#[must_use]
-pub fn current_cpu() -> CpuId {
-    CpuId(rustix::thread::sched_getcpu() as u32)
+///
+/// # Errors
+///
+/// [`MachineError::SystemCall`] where the kernel does not say.
+pub fn current_cpu() -> Result<CpuId, MachineError> {
+    // SAFETY: the call takes no argument and touches no memory of ours.
+    let cpu = unsafe { libc::sched_getcpu() };
+    u32::try_from(cpu).map(CpuId).map_err(|_| MachineError::last("sched_getcpu"))
 }
 
 /// Restricts the calling thread to `cpus`. Threads that it starts afterwards inherit the
@@ -142,7 +147,7 @@ mod tests {
         for &cpu in allowed_cpus().unwrap() {
             std::thread::spawn(move || {
                 pin_current_thread(&[cpu]).unwrap();
-                assert_eq!(current_cpu(), cpu);
+                assert_eq!(current_cpu().unwrap(), cpu);
                 // The thread can still move to any other CPU of the process.
                 pin_current_thread(allowed_cpus().unwrap()).unwrap();
                 assert_eq!(mask_of(0).unwrap(), allowed_cpus().unwrap());

@@ -2,8 +2,6 @@
 
 use std::io;
 
-use rustix::process::{Resource, getrlimit};
-
 /// The effective user id of this process.
 #[must_use]
 pub fn user_id() -> u32 {
@@ -28,14 +26,28 @@ pub fn refuse_large_files() {
 /// The limit of the process's address space (`ulimit -v`) in bytes, if there is one.
 #[must_use]
 pub fn address_limit() -> Option<u64> {
-    getrlimit(Resource::As).current
+    limit(libc::RLIMIT_AS)
 }
 
 /// The limit of the size of a file (`ulimit -f`) in bytes, if there is one. It also holds for files
 /// in memory.
 #[must_use]
 pub fn file_limit() -> Option<u64> {
-    getrlimit(Resource::Fsize).current
+    limit(libc::RLIMIT_FSIZE)
+}
+
+// `rustix` does not report that a container forbids the call, and returns bytes that were never
+// written.
+fn limit(which: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limits = std::mem::MaybeUninit::<libc::rlimit>::zeroed();
+    // SAFETY: `limits` is a valid place for the answer; zeroed bytes are a valid `libc::rlimit`.
+    let limits = unsafe {
+        if libc::getrlimit(which, limits.as_mut_ptr()) != 0 {
+            return None;
+        }
+        limits.assume_init()
+    };
+    (limits.rlim_cur != libc::RLIM_INFINITY).then_some(limits.rlim_cur)
 }
 
 /// Whether an error says that a file would exceed the file size limit.

@@ -71,7 +71,7 @@ fn check_pinning(topology: &Topology) -> Outcome {
             pin_current_thread(&[cpu])?;
             for _ in 0..100 {
                 std::thread::yield_now();
-                let on = current_cpu();
+                let on = current_cpu()?;
                 ensure(on == cpu, format!("pinned to cpu {cpu}, running on {on}"))?;
             }
         }
