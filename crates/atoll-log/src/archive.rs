@@ -23,7 +23,7 @@ use atoll_storage::redo::{Input, number};
 
 use crate::error::LogError;
 use crate::files::{file_name, file_number};
-use crate::logs::TABLESPACES_MAX;
+use crate::options::TABLESPACES_MAX;
 use crate::sealed;
 
 /// Name of the file that names the owner of an archive.

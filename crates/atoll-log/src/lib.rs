@@ -10,6 +10,7 @@
 //! | [`files`] | the files of a log |
 //! | [`log`] | one log: admit, reserve, fill, flush |
 //! | [`logs`] | all logs: commits across them, the durable horizon |
+//! | `options` | the settings of the logs, and their limits |
 //! | [`beginning`] | what is written before the first commit after opening |
 //! | [`time_mark`] | time marks in the logs, to which a database can be restored |
 //! | `recorder` | the recorder with which a worker commits to several logs |
@@ -41,6 +42,7 @@ mod group_commit;
 mod helpers;
 pub mod log;
 pub mod logs;
+mod options;
 pub mod origin;
 mod recorder;
 pub mod ring;
@@ -49,4 +51,5 @@ pub mod sealed;
 pub mod time_mark;
 
 pub use error::LogError;
-pub use logs::{Logs, LogsOptions, Planted};
+pub use logs::Logs;
+pub use options::{LogsOptions, Planted};

@@ -19,14 +19,18 @@
 //! - `LOG-4`: after a flush has failed, the log writes nothing more. What was known to be durable
 //!   stays durable.
 
+mod flush;
+mod room;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-use atoll_machine::{Machine, MediumError, Native};
-
+use self::flush::Flush;
+pub(crate) use self::flush::{Alone, Around};
+use self::room::Making;
 use crate::block::{HEADER_BYTES, Header, IdleWatermark, Kind};
 use crate::error::LogError;
-use crate::files::{Files, Pace};
+use crate::files::Files;
 use crate::group_commit::GroupCommitWindow;
 use crate::ring::Ring;
 
@@ -59,12 +63,6 @@ pub struct Log {
     group_commit: Mutex<GroupCommitWindow>,
 }
 
-/// Whether files may still be created.
-#[derive(Default)]
-struct Making {
-    is_over: bool,
-}
-
 /// The state that the latch protects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tail {
@@ -80,16 +78,6 @@ pub(crate) struct Tail {
     last: u64,
 }
 
-#[derive(Default)]
-struct Flush {
-    is_running: bool,
-    /// Threads that wait for the end of the running flush.
-    waiting: u32,
-    /// The log has been closed, and another process may use its files.
-    sealed: bool,
-    failed: Option<MediumError>,
-}
-
 /// The LSN of the block that a writer is filling, or [`IDLE`] (`LOG-2`).
 #[repr(align(64))]
 pub(crate) struct Slot(AtomicU64);
@@ -101,29 +89,6 @@ pub struct Start {
     pub lsn: u64,
     /// The greatest GSN in the log, or in any log.
     pub gsn: u64,
-}
-
-/// What the leader of a flush does before and after it.
-pub(crate) trait Around {
-    /// Called before the leader takes the end. Appends a block with the watermarks of idle logs if
-    /// one is needed, and returns these watermarks.
-    ///
-    /// # Errors
-    /// [`LogError::Medium`] when there is no room for the block.
-    fn before(&self, log: &Log, gsn: u64) -> Result<Vec<IdleWatermark>, LogError>;
-    /// Called when that block is durable.
-    fn after(&self, idle: &[IdleWatermark]);
-}
-
-/// A flush that looks at no other log.
-pub(crate) struct Alone;
-
-impl Around for Alone {
-    fn before(&self, _log: &Log, _gsn: u64) -> Result<Vec<IdleWatermark>, LogError> {
-        Ok(Vec::new())
-    }
-
-    fn after(&self, _idle: &[IdleWatermark]) {}
 }
 
 /// What a writer puts into a block.
@@ -213,93 +178,6 @@ impl Log {
         slot
     }
 
-    /// Promises room for `bytes`. When the ring is full, it flushes or waits for flushes; when the
-    /// files are full, it creates the next one.
-    pub(crate) fn admit(&self, bytes: u64) -> Result<(), LogError> {
-        loop {
-            self.check()?;
-            let durable = self.durable_lsn();
-            let mut tail = lock(&self.latch);
-            let promised = tail.promised + bytes;
-            let fits = promised + SLACK_BYTES <= durable + self.ring.capacity_bytes();
-            if fits && promised + SLACK_BYTES <= tail.ready {
-                tail.promised = promised;
-                return Ok(());
-            }
-            let last = tail.last;
-            drop(tail);
-            if fits {
-                self.prepare(promised + SLACK_BYTES)?;
-            } else if self.durable_lsn() == durable {
-                // Promised blocks may take a while to arrive; those in the ring can be flushed.
-                self.flush_to(last, &Alone)?;
-            }
-        }
-    }
-
-    /// Creates files up to a position, without pauses, since the caller waits for them.
-    fn prepare(&self, end: u64) -> Result<(), LogError> {
-        let making = self.hurried_making();
-        self.make(&making, end, || Pace::Hurried)
-    }
-
-    /// Locks `making`; a thread that is creating a file gently hurries meanwhile.
-    fn hurried_making(&self) -> MutexGuard<'_, Making> {
-        self.hurried.fetch_add(1, Ordering::Relaxed);
-        let making = lock(&self.making);
-        self.hurried.fetch_sub(1, Ordering::Relaxed);
-        making
-    }
-
-    fn make(&self, making: &Making, end: u64, pace: impl Fn() -> Pace) -> Result<(), LogError> {
-        loop {
-            if making.is_over {
-                return Err(LogError::Closed);
-            }
-            let next = {
-                let files = lock(&self.files);
-                self.note_ready(files.end());
-                if files.end() >= end {
-                    return Ok(());
-                }
-                files.next()
-            };
-            let Some(file) = next.make(&pace)? else { return Ok(()) };
-            lock(&self.files).add(next.number, file);
-        }
-    }
-
-    fn note_ready(&self, ready: u64) {
-        let mut tail = lock(&self.latch);
-        tail.ready = tail.ready.max(ready);
-    }
-
-    /// Creates the next file while writers fill the current one, until `is_stopped`.
-    pub(crate) fn prepare_ahead(
-        &self,
-        ahead_bytes: u64,
-        is_stopped: impl Fn() -> bool,
-    ) -> Result<(), LogError> {
-        let (promised, ready) = {
-            let tail = lock(&self.latch);
-            (tail.promised, tail.ready)
-        };
-        if ready < promised + ahead_bytes {
-            let pace = || match self.hurried.load(Ordering::Relaxed) {
-                _ if is_stopped() => Pace::Stop,
-                0 => Pace::Gentle,
-                _ => Pace::Hurried,
-            };
-            self.make(&lock(&self.making), promised + ahead_bytes, pace)?;
-        }
-        Ok(())
-    }
-
-    /// Returns promised room that the caller does not need.
-    pub(crate) fn withdraw(&self, bytes: u64) {
-        lock(&self.latch).promised -= bytes;
-    }
-
     pub(crate) fn latch(&self) -> MutexGuard<'_, Tail> {
         lock(&self.latch)
     }
@@ -333,89 +211,6 @@ impl Log {
         self.ring.write(lsn, &bytes);
         self.ring.write(lsn + bytes.len() as u64, block.payload);
         slot.0.store(IDLE, Ordering::Release);
-    }
-
-    /// Fails after a flush has failed.
-    pub(crate) fn check(&self) -> Result<(), LogError> {
-        if !self.poisoned.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let flush = lock(&self.flush);
-        let cause = flush.failed.clone().expect("a poisoned log has a cause");
-        Err(LogError::Poisoned { tablespace: self.tablespace.into(), cause })
-    }
-
-    /// Makes everything up to a GSN durable.
-    pub(crate) fn flush_to(&self, gsn: u64, around: &impl Around) -> Result<(), LogError> {
-        while self.durable_gsn() < gsn {
-            let mut flush = lock(&self.flush);
-            if flush.is_running {
-                flush.waiting += 1;
-                let waited = self.flushed.wait(flush);
-                waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
-                continue;
-            }
-            if let Some(cause) = flush.failed.clone() {
-                return Err(LogError::Poisoned { tablespace: self.tablespace.into(), cause });
-            }
-            if self.durable_gsn() >= gsn {
-                return Ok(());
-            }
-            if flush.sealed {
-                return Err(LogError::Closed);
-            }
-            flush.is_running = true;
-            drop(flush);
-            let idle = around.before(self, gsn);
-            let done = idle.as_ref().map(|_| self.lead());
-            if let (Ok(idle), Ok(Ok(()))) = (&idle, &done) {
-                around.after(idle);
-            }
-            let mut flush = lock(&self.flush);
-            flush.is_running = false;
-            if let Ok(Err(error)) = done {
-                flush.failed = Some(error); // LOG-4
-                self.poisoned.store(true, Ordering::Release);
-            }
-            let is_awaited = flush.waiting > 0;
-            drop(flush);
-            if is_awaited {
-                self.flushed.notify_all();
-            }
-            idle?;
-        }
-        Ok(())
-    }
-
-    /// Flushes as the leader.
-    fn lead(&self) -> Result<(), MediumError> {
-        let mut group_commit = lock(&self.group_commit);
-        group_commit.wait_for(|| self.blocks.load(Ordering::Relaxed));
-        let tail = lock(&self.latch);
-        let (Tail { lsn: end, last, .. }, taken) = (*tail, self.blocks.load(Ordering::Relaxed));
-        drop(tail);
-        self.wait_until_filled(end);
-        let from = self.durable_lsn();
-        if end > from {
-            let begun = Native::now_ns();
-            lock(&self.files).write(&self.ring, from, end)?;
-            group_commit.note(taken, self.blocks.load(Ordering::Relaxed), Native::now_ns() - begun);
-            self.flushes.fetch_add(1, Ordering::Relaxed);
-            self.durable_lsn.store(end, Ordering::Release);
-        }
-        self.durable_gsn.fetch_max(last, Ordering::AcqRel);
-        Ok(())
-    }
-
-    fn wait_until_filled(&self, end: u64) {
-        let slots: Vec<Arc<Slot>> = lock(&self.slots).iter().filter_map(Weak::upgrade).collect();
-        for slot in slots {
-            let mut round = 0;
-            while slot.0.load(Ordering::Acquire) < end {
-                Native::wait(round);
-                round += 1;
-            }
-        }
     }
 
     /// Appends a block which says that this log gets no other block up to a GSN, and which logs
@@ -455,19 +250,6 @@ impl Log {
         Ok(())
     }
 
-    /// Waits for the running flush and the file that is being created; afterwards the log writes
-    /// nothing and creates no files.
-    pub(crate) fn seal(&self) {
-        self.hurried_making().is_over = true;
-        let mut flush = lock(&self.flush);
-        while flush.is_running {
-            flush.waiting += 1;
-            flush = self.flushed.wait(flush).unwrap_or_else(PoisonError::into_inner);
-            flush.waiting -= 1;
-        }
-        flush.sealed = true;
-    }
-
     /// Whether every promise has been used or withdrawn.
     pub(crate) fn is_idle(&self) -> bool {
         let tail = lock(&self.latch);
@@ -494,24 +276,6 @@ impl Log {
     /// A watermark of this log is durable in another log.
     pub(crate) fn idled(&self, watermark: IdleWatermark) {
         self.durable_gsn.fetch_max(watermark.gsn, Ordering::AcqRel);
-    }
-
-    /// Recovery needs no bytes before `start`. Recycles files before it until there are `spares`
-    /// files from the one of `start` on, and removes the others.
-    pub(crate) fn release(&self, start: u64, spares: u64) -> Result<(), LogError> {
-        let making = self.hurried_making();
-        if making.is_over {
-            return Err(LogError::Closed);
-        }
-        let (unneeded, last) = {
-            let mut files = lock(&self.files);
-            (files.unneeded(start)?, files.number_of(start) + spares)
-        };
-        let (count, done) = unneeded.recycle(|next| next < last);
-        let mut files = lock(&self.files);
-        files.reuse(count);
-        self.note_ready(files.end());
-        Ok(done?)
     }
 }
 

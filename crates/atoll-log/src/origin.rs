@@ -13,7 +13,7 @@ use atoll_storage::redo::{Input, number};
 
 use crate::control::{count, incarnation};
 use crate::error::LogError;
-use crate::logs::TABLESPACES_MAX;
+use crate::options::TABLESPACES_MAX;
 use crate::sealed;
 
 /// Name of the file.

@@ -9,7 +9,8 @@ use atoll_txn::journal::{Commit, Journal, JournalError, Recorder};
 use crate::block::{Kind, PAYLOAD_BYTES_MAX, block_bytes};
 use crate::error::LogError;
 use crate::log::{Block, Log, Slot};
-use crate::logs::{Logs, Planted, TABLESPACES_MAX};
+use crate::logs::Logs;
+use crate::options::{Planted, TABLESPACES_MAX};
 
 /// The recorder of one worker.
 struct LogRecorder {

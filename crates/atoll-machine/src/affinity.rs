@@ -4,6 +4,9 @@
 //!   The kernel cannot answer later, since it has masks of threads only: once a thread is pinned,
 //!   its mask no longer shows what was allowed before.
 //! - AFFINITY-2: a failed call does not change where the thread may run.
+//!
+//! The calls go through `libc`. The masks of `rustix` end at 1,024 CPUs, and the kernel refuses to
+//! fill a mask that is shorter than its own; its `sched_getcpu` does not report a call that fails.
 
 use crate::error::MachineError;
 use crate::ids::CpuId;

@@ -68,9 +68,7 @@ impl Binding {
 /// Bytes of a page of normal memory.
 #[must_use]
 pub fn page_bytes() -> usize {
-    // SAFETY: the call takes a plain number and touches no memory of ours.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
+    rustix::param::page_size()
 }
 
 /// Makes the kernel allocate the pages of `len` bytes at `ptr` on `node` (as the kernel numbers it:
@@ -235,46 +233,28 @@ fn pages_call(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Mapping;
 
-    /// Pages of private memory, unmapped at the end.
-    struct Pages {
-        start: *mut u8,
-        bytes: usize,
-    }
+    /// Pages of private memory.
+    struct Pages(Mapping);
 
     impl Pages {
         fn new(count: usize) -> Self {
-            let bytes = count * page_bytes();
-            // SAFETY: a new private mapping at an address of the kernel's choice.
-            let start = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    bytes,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                    -1,
-                    0,
-                )
-            };
-            assert_ne!(start, libc::MAP_FAILED);
-            Self { start: start.cast(), bytes }
+            Self(Mapping::anonymous(count * page_bytes()).unwrap())
+        }
+
+        fn start(&self) -> *mut u8 {
+            self.0.start().as_ptr()
         }
 
         fn addresses(&self) -> Vec<*const u8> {
-            let each = (0..self.bytes).step_by(page_bytes());
-            each.map(|at| self.start.wrapping_add(at).cast_const()).collect()
+            let each = (0..self.0.bytes()).step_by(page_bytes());
+            each.map(|at| self.start().wrapping_add(at).cast_const()).collect()
         }
 
         fn bytes(&mut self) -> &mut [u8] {
             // SAFETY: the mapping is this long, zeroed by the kernel, and borrowed through `self`.
-            unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
-        }
-    }
-
-    impl Drop for Pages {
-        fn drop(&mut self) {
-            // SAFETY: the mapping made in `new`; no borrow of it outlives `self`.
-            unsafe { libc::munmap(self.start.cast(), self.bytes) };
+            unsafe { std::slice::from_raw_parts_mut(self.start(), self.0.bytes()) }
         }
     }
 
@@ -284,8 +264,8 @@ mod tests {
         for node in topology.nodes.iter().filter(|node| node.memory_bytes > 0) {
             let mut pages = Pages::new(8);
             pages.bytes().fill(7);
-            let start = pages.start;
-            match bind_memory(start, pages.bytes, node.physical).unwrap() {
+            let start = pages.start();
+            match bind_memory(start, pages.0.bytes(), node.physical).unwrap() {
                 Binding::Bound { node: bound } => {
                     assert_eq!(bound, node.physical);
                     assert_eq!(node_of(start), Some(node.physical));
@@ -308,7 +288,7 @@ mod tests {
     fn binding_to_a_node_that_does_not_exist_is_an_error() {
         let pages = Pages::new(1);
         for node in [NodeId(1023), NodeId(1024), NodeId(u32::MAX)] {
-            match bind_memory(pages.start, pages.bytes, node) {
+            match bind_memory(pages.start(), pages.0.bytes(), node) {
                 Err(MachineError::NoSuchNode { node: named }) => assert_eq!(named, node),
                 Ok(Binding::Forbidden { .. }) => {}
                 other => panic!("{other:?}"),

@@ -24,8 +24,11 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::mm::Advice;
+
 use crate::binding::page_bytes;
 use crate::fork;
+use crate::mapping::Mapping;
 use crate::word_line::WordLine;
 
 /// Bytes of a huge page on the machines that this runs on.
@@ -39,54 +42,24 @@ const ALIGN: usize = 128;
 
 /// A mapping of memory for several arrays.
 #[derive(Debug)]
-struct Region {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: a region is memory and nothing else; its arrays own the values in it.
-unsafe impl Send for Region {}
-// SAFETY: as above.
-unsafe impl Sync for Region {}
+struct Region(Mapping);
 
 impl Region {
     fn map(bytes: usize) -> Option<Self> {
         let bytes = bytes.next_multiple_of(HUGE_PAGE_BYTES);
-        let (read_write, private) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // Extra space, to begin at a multiple of a huge page; memory that is never accessed costs
         // nothing.
-        let room = bytes + HUGE_PAGE_BYTES;
-        // SAFETY: a new mapping where nothing is mapped.
-        let mapped = unsafe { libc::mmap(std::ptr::null_mut(), room, read_write, private, -1, 0) };
-        if mapped == libc::MAP_FAILED {
-            return None;
-        }
-        let skipped = mapped.cast::<u8>().align_offset(HUGE_PAGE_BYTES);
-        // SAFETY: `skipped` is less than a huge page, which `room` has to spare.
-        let start = unsafe { mapped.cast::<u8>().add(skipped) };
-        // SAFETY: the parts before and behind the region were mapped above and are not used.
-        unsafe {
-            libc::munmap(mapped, skipped);
-            libc::munmap(start.add(bytes).cast(), HUGE_PAGE_BYTES - skipped);
-            libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
-        }
-        Some(Self { start: NonNull::new(start)?, bytes })
+        let mapping = Mapping::anonymous(bytes + HUGE_PAGE_BYTES).ok()?;
+        let mapping = mapping.trimmed(HUGE_PAGE_BYTES, bytes);
+        // A kernel without huge pages refuses.
+        let _ = mapping.advise(0, bytes, Advice::LinuxHugepage);
+        Some(Self(mapping))
     }
 
     /// Makes the system zero the whole region; false if it has too little memory, or lacks this
     /// call.
     fn touch(&self) -> bool {
-        let start = self.start.as_ptr().cast();
-        // SAFETY: mapped by `map`; the call does not change the contents.
-        unsafe { libc::madvise(start, self.bytes, libc::MADV_POPULATE_WRITE) == 0 }
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and no array in the region is left (HUGE-1).
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        self.0.advise(0, self.0.bytes(), Advice::LinuxPopulateWrite).is_ok()
     }
 }
 
@@ -127,13 +100,13 @@ impl Pool {
         if let Some((_, used)) = filling {
             *used = used.next_multiple_of(align);
         }
-        let fits = |(region, used): &(Arc<Region>, usize)| used + bytes <= region.bytes;
+        let fits = |(region, used): &(Arc<Region>, usize)| used + bytes <= region.0.bytes();
         if !filling.as_ref().is_some_and(fits) {
             // A large array has a region of its own, so that others can use the rest of the current
             // one.
             if bytes >= REGION_BYTES {
                 let region = Arc::new(Region::map(bytes)?);
-                let start = region.start;
+                let start = region.0.start();
                 return Some((region, start));
             }
             let region = self.ready.pop().or_else(|| Region::map(REGION_BYTES))?;
@@ -141,7 +114,7 @@ impl Pool {
         }
         let (region, used) = filling.as_mut()?;
         // SAFETY: `used + bytes` is within the region.
-        let start = unsafe { region.start.add(*used) };
+        let start = unsafe { region.0.start().add(*used) };
         *used = (*used + bytes).next_multiple_of(align);
         Some((Arc::clone(region), start))
     }
@@ -202,16 +175,15 @@ impl<T> Array<T> {
     /// # Safety
     /// The values are atomics and nothing else, and bytes of 0 are a valid value.
     pub(crate) unsafe fn discard(&self) {
-        if self.region.is_none() {
-            return;
-        }
-        let (page, start) = (page_bytes(), self.start.as_ptr().cast::<libc::c_void>());
-        let skipped = start.addr().next_multiple_of(page) - start.addr();
+        let Some(Region(mapping)) = self.region.as_deref() else { return };
+        let (page, start) = (page_bytes(), self.start.addr().get());
+        let skipped = start.next_multiple_of(page) - start;
         let Some(bytes) = size_of_val(&**self).checked_sub(skipped) else { return };
+        let at = start + skipped - mapping.start().addr().get();
         // SAFETY: these are whole pages of the array's place, which belongs to this array alone
         // (HUGE-1); the caller guarantees that their values may change under readers. The bytes
         // behind the last whole page stay.
-        unsafe { libc::madvise(start.byte_add(skipped), bytes / page * page, libc::MADV_DONTNEED) };
+        let _ = unsafe { mapping.discard(at, bytes / page * page) };
     }
 }
 
@@ -248,9 +220,12 @@ fn collect_for<T>(need: Need, len: usize, mut make: impl FnMut(usize) -> T) -> A
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use std::sync::Arc;
 
-    use super::{Array, HUGE_PAGE_BYTES, Pool, REGION_BYTES, collect, collect_words, make_ready};
+    use super::{
+        Array, HUGE_PAGE_BYTES, Pool, REGION_BYTES, Region, collect, collect_words, make_ready,
+    };
     use crate::binding::page_bytes;
     use crate::{NativeWord, Ordering, Word, WordLine};
 
@@ -268,7 +243,7 @@ mod tests {
     fn memory_that_was_made_ready_is_what_the_next_arrays_get() {
         // Other tests may begin regions of their own now, but not while this one counts.
         let _first = (collect(1 << 20, |at| at), collect_words(1000, line));
-        let starts = |pool: &mut Pool| pool.ready.iter().map(|region| region.start).collect();
+        let starts = |pool: &mut Pool| pool.ready.iter().map(|region| region.0.start()).collect();
         let ready = || -> Vec<_> { Pool::with(starts) };
         make_ready(3 * REGION_BYTES - 1);
         let before = ready();
@@ -349,13 +324,11 @@ mod tests {
 
     /// Resident bytes of an array.
     fn resident<T>(array: &Array<T>) -> usize {
-        let (page, start) = (page_bytes(), array.start.as_ptr().addr());
+        let Some(Region(mapping)) = array.region.as_deref() else { return 0 };
+        let (page, start) = (page_bytes(), array.start.addr().get());
         let (from, to) = (start.next_multiple_of(page), start + size_of_val(&**array));
         let mut pages = vec![0u8; to.saturating_sub(from) / page];
-        let start = array.start.as_ptr().with_addr(from).cast();
-        // SAFETY: the pages are mapped, and there is a byte for each.
-        let done = unsafe { libc::mincore(start, pages.len() * page, pages.as_mut_ptr()) };
-        assert_eq!(done, 0);
+        mapping.resident_pages(from - mapping.start().addr().get(), &mut pages).unwrap();
         pages.iter().filter(|page| **page & 1 == 1).count() * page
     }
 

@@ -14,6 +14,7 @@
 //! | [`mod@pause`] | how does code wait that is not generic over the machine? |
 //! | [`topology`] | which nodes exist, with which CPUs, memory and distances? |
 //! | [`affinity`] | which CPUs may this process use, and how does a thread stay on one? |
+//! | [`mapping`] | how is memory mapped, and which value owns the addresses? |
 //! | [`binding`] | how is memory placed on a node, and on which node is it? |
 //! | [`memory_limit`] | how much memory may this process use, and how much has a node left? |
 //! | [`huge_pages`] | how are large arrays allocated on huge pages? |
@@ -41,6 +42,7 @@ mod kernel_files;
 pub mod latch;
 pub mod lines;
 pub mod machine;
+pub mod mapping;
 pub mod medium;
 pub mod membarrier;
 pub mod memory_limit;
@@ -63,6 +65,7 @@ pub use hints::Hints;
 pub use ids::{CpuId, NodeId};
 pub use latch::{Latch, Latched};
 pub use machine::{Machine, Ordering, Word, WordLine};
+pub use mapping::Mapping;
 pub use medium::{CrashMedium, FileMedium, Medium, MediumError, MediumFile, MediumKind, PmCost};
 pub use membarrier::membarrier;
 pub use memory_limit::{MemoryAllowed, memory_allowed, room_on};

@@ -18,21 +18,11 @@
 use crate::error::MachineError;
 use crate::machine::Machine;
 use crate::native::Native;
-use std::io;
+use rustix::thread::{MembarrierCommand as Command, membarrier as command};
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 
-const GLOBAL: libc::c_int = 1 << 0;
-const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
-
 static AVAILABLE: OnceLock<bool> = OnceLock::new();
-
-fn command(command: libc::c_int) -> io::Result<()> {
-    // SAFETY: the call takes plain numbers and touches no memory of ours.
-    let rc = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
 
 /// Registers this process for the barrier. May be called again at any time; [`is_available`] and
 /// [`membarrier`] call it where needed.
@@ -41,14 +31,15 @@ fn command(command: libc::c_int) -> io::Result<()> {
 ///
 /// [`MachineError::NoMembarrier`] where the kernel is too old or a container forbids the call.
 pub fn register() -> Result<(), MachineError> {
-    command(REGISTER_PRIVATE_EXPEDITED).map_err(|source| MachineError::NoMembarrier { source })
+    command(Command::RegisterPrivateExpedited)
+        .map_err(|error| MachineError::NoMembarrier { source: error.into() })
 }
 
 /// Whether MEMBARRIER-1 holds in this process. The first call registers the process.
 #[must_use]
 pub fn is_available() -> bool {
     // One barrier is tried as well: a filter may allow the registration and forbid the barrier.
-    *AVAILABLE.get_or_init(|| register().is_ok() && command(PRIVATE_EXPEDITED).is_ok())
+    *AVAILABLE.get_or_init(|| register().is_ok() && command(Command::PrivateExpedited).is_ok())
 }
 
 /// Executes a full barrier on all threads of this process (MEMBARRIER-1), or, where that is not
@@ -62,7 +53,7 @@ pub fn membarrier() {
         return;
     }
     for round in 0_u32.. {
-        if command(PRIVATE_EXPEDITED).is_ok() || command(GLOBAL).is_ok() {
+        if command(Command::PrivateExpedited).is_ok() || command(Command::Global).is_ok() {
             break;
         }
         // A registration is lost only by an execve, which ends this program; registering again is

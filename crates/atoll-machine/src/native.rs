@@ -15,6 +15,7 @@
 
 use crate::huge_pages::Array;
 use crate::machine::{Machine, Ordering, Word, WordLine};
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::AtomicU64;
 
 /// Rounds of [`Machine::wait`] that spin before the thread yields the CPU. A lock is held for well
@@ -36,10 +37,7 @@ impl Machine for Native {
 
     #[inline]
     fn now_ns() -> u64 {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is a live, writable timespec, all the call needs. CLOCK_MONOTONIC is
-        // present on every Linux, so the call cannot fail; if it did, `time` would stay zero.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+        let time = clock_gettime(ClockId::Monotonic);
         (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
     }
 

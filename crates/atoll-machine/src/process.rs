@@ -5,8 +5,7 @@ use std::io;
 /// The effective user id of this process.
 #[must_use]
 pub fn user_id() -> u32 {
-    // SAFETY: the call takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Makes a write beyond the file size limit (`ulimit -f`) fail with `EFBIG`, where `SIGXFSZ` would
@@ -37,6 +36,8 @@ pub fn file_limit() -> Option<u64> {
     limit(libc::RLIMIT_FSIZE)
 }
 
+// `rustix` does not report that a container forbids the call, and returns bytes that were never
+// written.
 fn limit(which: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limits = std::mem::MaybeUninit::<libc::rlimit>::zeroed();
     // SAFETY: `limits` is a valid place for the answer; zeroed bytes are a valid `libc::rlimit`.

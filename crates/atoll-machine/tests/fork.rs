@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use atoll_machine::Mapping;
 use atoll_machine::fork::{self, Here, Legacy, Mark, Unshared};
+use rustix::mm::MapFlags;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
 /// One test forks at a time, so that no test sees descriptors of another one.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -15,44 +18,37 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-struct Child(libc::pid_t);
+struct Child(Pid);
 
 /// Runs `body` in a forked child; the child's exit status says whether `body` returned true.
 fn forked(body: impl FnOnce() -> bool) -> Child {
     // SAFETY: the child runs `body`, of one thread, and ends without destructors of the parent's.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "{}", std::io::Error::last_os_error());
-    if pid == 0 {
+    let Some(pid) = Pid::from_raw(pid) else {
         // SAFETY: a child that hangs is ended; no destructors run at the end.
         unsafe {
             libc::alarm(60);
             let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
             libc::_exit(i32::from(!held.unwrap_or(false)));
         }
-    }
+    };
     Child(pid)
 }
 
 impl Child {
-    fn status(self) -> i32 {
-        let mut status = 0;
-        // SAFETY: a child of this process and a place for its status.
-        assert_eq!(unsafe { libc::waitpid(self.0, &raw mut status, 0) }, self.0);
-        status
+    fn status(self) -> WaitStatus {
+        waitpid(Some(self.0), WaitOptions::empty()).unwrap().unwrap().1
     }
 
     fn holds(self) {
-        assert_eq!(self.status(), 0);
+        assert_eq!(self.status().exit_status(), Some(0));
     }
 }
 
 fn pipe() -> (OwnedFd, OwnedFd) {
-    let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, which the call makes.
-    unsafe {
-        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
-        (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
-    }
+    let (reading, writing) = std::io::pipe().unwrap();
+    (reading.into(), writing.into())
 }
 
 /// Waits until the other end of a pipe is closed.
@@ -74,7 +70,7 @@ fn a_mark_holds_in_the_process_that_made_it() {
         let of_grandchild =
             forked(|| !of_parent.is_here() && !of_child.is_here() && Mark::new().is_here());
         let all_right = !of_parent.is_here() && of_child.is_here();
-        all_right && of_grandchild.status() == 0
+        all_right && of_grandchild.status().exit_status() == Some(0)
     })
     .holds();
     assert!(of_parent.is_here());
@@ -143,15 +139,12 @@ fn a_descriptor_leads_elsewhere_in_a_child() {
 }
 
 #[test]
-fn a_mapping_is_read_only_in_a_child_until_it_is_unprotected() {
+fn a_mapping_of_a_file_is_read_only_in_a_child_until_it_is_dropped() {
     let _alone = alone();
-    let len = atoll_machine::page_bytes();
-    let (prot, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping of one page, which nothing else uses.
-    let page = unsafe { libc::mmap(std::ptr::null_mut(), len, prot, flags, -1, 0) }.cast::<u8>();
-    // SAFETY: the mapping is whole pages, and is never unmapped.
-    unsafe { fork::delay().protect(page, len) };
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(1).unwrap();
+    let mapping = Mapping::of_file(&file, 1, MapFlags::SHARED).unwrap();
+    let page = mapping.start().as_ptr();
     // SAFETY: inside the mapping; a child gets a signal.
     let store = |value| unsafe { page.write_volatile(value) };
     store(7);
@@ -159,17 +152,18 @@ fn a_mapping_is_read_only_in_a_child_until_it_is_unprotected() {
         store(8);
         true
     });
-    assert_eq!(status.status() & 0x7f, libc::SIGSEGV);
+    assert_eq!(status.status().terminating_signal(), Some(libc::SIGSEGV));
     // SAFETY: as above.
     assert_eq!(unsafe { page.read_volatile() }, 7);
-    fork::unprotect(page);
+    // The addresses can be used for another mapping, which is not read-only in children.
+    drop(mapping);
+    let again = Mapping::anonymous(1).unwrap();
     forked(|| {
-        store(9);
+        // SAFETY: inside the mapping, which no other code uses.
+        unsafe { again.start().as_ptr().write_volatile(9) };
         true
     })
     .holds();
-    // SAFETY: as above.
-    assert_eq!(unsafe { page.read_volatile() }, 9);
 }
 
 /// Waits for a condition that must become true; the limit only ends a broken test.
@@ -206,8 +200,7 @@ fn a_legacy_has_readers_as_long_as_children_live_that_were_forked_since() {
         false
     });
     eventually("exec ends the reading", || !running.has_readers());
-    // SAFETY: the child made above, which has not been waited for.
-    unsafe { libc::kill(other.0, libc::SIGKILL) };
+    kill_process(other.0, Signal::KILL).unwrap();
     other.status();
     drop(go.take());
     eventually("the end of the grandchild", || !before.has_readers());
@@ -233,9 +226,9 @@ fn a_fork_never_meets_a_descriptor_between_its_making_and_its_keeping() {
                 let numbers = open.filter_map(|one| one.ok()?.file_name().to_str()?.parse().ok());
                 numbers.filter(|number: &i32| *number > 2).all(|fd| !is_pipe_of_ours(fd))
             });
-            let status = child.status();
-            over.fetch_or(status != 0, Ordering::Relaxed);
-            assert_eq!(status, 0);
+            let status = child.status().exit_status();
+            over.fetch_or(status != Some(0), Ordering::Relaxed);
+            assert_eq!(status, Some(0));
         }
         over.store(true, Ordering::Relaxed);
     });
@@ -243,7 +236,8 @@ fn a_fork_never_meets_a_descriptor_between_its_making_and_its_keeping() {
 
 /// A pipe that is closed on exec: those that this process was started with are not.
 fn is_pipe_of_ours(fd: i32) -> bool {
-    // SAFETY: asks for flags only.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
-    flags >= 0 && flags & libc::FD_CLOEXEC != 0 && leads_to(fd).starts_with("pipe:")
+    let flags = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
+    let flags = flags.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_CLOEXEC != 0) && leads_to(fd).starts_with("pipe:")
 }

@@ -196,9 +196,9 @@ impl From<io::Error> for MemoryError {
 }
 
 impl MemoryError {
-    /// The error of the system call that just failed in this thread.
-    pub(crate) fn last_os(call: &'static str) -> MemoryError {
-        MemoryError::System { call, source: io::Error::last_os_error() }
+    /// The error of a system call of this name.
+    pub(crate) fn system<E: Into<io::Error>>(call: &'static str) -> impl Fn(E) -> MemoryError {
+        move |source| MemoryError::System { call, source: source.into() }
     }
 
     /// The same error, naming the bytes that the caller asked for instead of the part that failed.

@@ -10,8 +10,9 @@
 //!   never replace other memory of the process.
 //! - `STITCH-2`: all pages are readable and never written.
 
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
+
+use atoll_machine::Mapping;
 
 use crate::error::MemoryError;
 use crate::store::Store;
@@ -37,18 +38,8 @@ impl Piece<'_> {
 /// Extents of a store, mapped side by side.
 #[derive(Debug)]
 pub struct Stitched {
-    address: *mut libc::c_void,
-    len: usize,
+    pages: Mapping,
     _store: Arc<Store>,
-}
-
-// SAFETY: the mapping belongs to no thread and is only read (STITCH-2).
-unsafe impl Send for Stitched {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Stitched {}
-
-fn system(call: &'static str) -> MemoryError {
-    MemoryError::System { call, source: std::io::Error::last_os_error() }
 }
 
 impl Stitched {
@@ -67,72 +58,44 @@ impl Stitched {
         }
         let total: u64 = pieces.iter().map(|piece| piece.len().next_multiple_of(page)).sum();
         let len = total.max(page) as usize;
-        // SAFETY: reserves a range of addresses that nothing else uses; touches no memory.
-        let address = unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0)
-        };
-        if address == libc::MAP_FAILED {
-            return Err(system("mmap of a range for a column"));
-        }
-        let stitched = Self { address, len, _store: Arc::clone(store) };
+        let pages = Mapping::reserve(len);
+        let pages = pages.map_err(MemoryError::system("mmap of a range for a column"))?;
+        let mut stitched = Self { pages, _store: Arc::clone(store) };
         let mut at = 0u64;
         for piece in pieces {
-            stitched.place(store, at, piece, page)?;
+            stitched.place(store, at as usize, piece, page)?;
             at += piece.len().next_multiple_of(page);
         }
         Ok(stitched)
     }
 
     fn place(
-        &self,
+        &mut self,
         store: &Store,
-        at: u64,
+        at: usize,
         piece: &Piece<'_>,
         page: u64,
     ) -> Result<(), MemoryError> {
         let len = piece.len().next_multiple_of(page) as usize;
-        let (prot, flags, fd, offset) = match piece {
+        let placed = match piece {
             Piece::Shared(offset, bytes) => {
                 if !offset.is_multiple_of(page) || store.slice(*offset, *bytes).is_none() {
                     return Err(unaligned(*offset));
                 }
-                let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-                (libc::PROT_READ, flags, store.fd().as_raw_fd(), *offset)
+                if len == 0 {
+                    return Ok(());
+                }
+                self.pages.place_file((at, len), (store.fd(), *offset), false)
             }
-            Piece::Private(_) => {
-                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-                (libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-            }
+            Piece::Private([]) => return Ok(()),
+            Piece::Private(bytes) => self.pages.place_copy(at, bytes),
         };
-        if len == 0 {
-            return Ok(());
-        }
-        // SAFETY: `at + len` is inside the range that `map` reserved (STITCH-1): the sum of the
-        // rounded lengths is its length.
-        let mapped = unsafe {
-            libc::mmap(self.address.byte_add(at as usize), len, prot, flags, fd, offset as i64)
-        };
-        if mapped == libc::MAP_FAILED {
-            return Err(system("mmap of a column's extent"));
-        }
-        if let Piece::Private(bytes) = piece {
-            // SAFETY: `len` bytes at `mapped` were just mapped writable for this call alone; they
-            // become read-only before any other thread sees them (STITCH-2).
-            let sealed = unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.cast::<u8>(), bytes.len());
-                libc::mprotect(mapped, len, libc::PROT_READ)
-            };
-            if sealed != 0 {
-                return Err(system("mprotect of a patched extent"));
-            }
-        }
-        Ok(())
+        placed.map_err(MemoryError::system("mmap or mprotect of a column's extent"))
     }
 
     /// The address of the first piece.
     pub fn address(&self) -> *const u8 {
-        self.address.cast::<u8>()
+        self.pages.start().as_ptr()
     }
 }
 
@@ -141,12 +104,5 @@ fn unaligned(value: u64) -> MemoryError {
         option: "a piece of a column",
         value,
         need: "it must be whole pages of the store",
-    }
-}
-
-impl Drop for Stitched {
-    fn drop(&mut self) {
-        // SAFETY: `map` made this range for this value; users of the address keep the value.
-        unsafe { libc::munmap(self.address, self.len) };
     }
 }

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use atoll_memory::{MemoryError, Store, StoreOptions, SwingConfig, SwingMalloc};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
 fn swing() -> SwingMalloc {
     let config = SwingConfig { buddy_bytes: 64 << 20, ..SwingConfig::default() };
@@ -19,7 +20,7 @@ fn swing() -> SwingMalloc {
 }
 
 /// The status of a forked child that runs `body`.
-fn status(body: impl FnOnce()) -> i32 {
+fn status(body: impl FnOnce()) -> WaitStatus {
     // SAFETY: the child runs `body` on the one thread that it has, and ends without destructors.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
@@ -31,10 +32,7 @@ fn status(body: impl FnOnce()) -> i32 {
             libc::_exit(i32::from(done.is_err()));
         }
     }
-    let mut status = 0;
-    // SAFETY: a child of this process and a place for its status.
-    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-    status
+    waitpid(Pid::from_raw(pid), WaitOptions::empty()).unwrap().unwrap().1
 }
 
 #[test]
@@ -54,10 +52,8 @@ fn a_child_can_neither_allocate_nor_free_nor_take_space_nor_give_it_back() {
         assert!(matches!(swing.free(extent.offset), Err(MemoryError::ReadOnly)));
         assert!(matches!(store.commit(0, 16 << 20), Err(MemoryError::ReadOnly)));
         store.decommit(extent.offset, extent.size_bytes);
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        let (offset, len) = (extent.offset as i64, extent.size_bytes as i64);
-        // SAFETY: a plain call on an open descriptor.
-        assert_ne!(unsafe { libc::fallocate(store.fd().as_raw_fd(), mode, offset, len) }, 0);
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        assert!(fallocate(store.fd(), mode, extent.offset, extent.size_bytes).is_err());
         // SAFETY: the extent is mapped, and nothing stores into it meanwhile.
         assert_eq!(unsafe { address.read() }, 7);
         // A store that the child attaches itself is not restricted.
@@ -67,7 +63,7 @@ fn a_child_can_neither_allocate_nor_free_nor_take_space_nor_give_it_back() {
         assert!(own.free(own.allocate(64).unwrap().offset).is_ok());
         drop((swing, own));
     });
-    assert_eq!(done, 0);
+    assert_eq!(done.exit_status(), Some(0));
     let swing = swing.unwrap();
     assert_eq!(store.committed_bytes(), committed);
     // SAFETY: as above.
@@ -84,7 +80,7 @@ fn a_store_instruction_of_a_child_ends_the_child() {
     unsafe { address.write_volatile(1) };
     // SAFETY: a child gets a signal.
     let status = status(|| unsafe { address.write_volatile(2) });
-    assert_eq!(status & 0x7f, libc::SIGSEGV);
+    assert_eq!(status.terminating_signal(), Some(libc::SIGSEGV));
     // SAFETY: as above.
     assert_eq!(unsafe { address.read_volatile() }, 1);
 }

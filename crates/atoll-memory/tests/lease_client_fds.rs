@@ -5,7 +5,7 @@
 
 mod lease_common;
 
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 
 use atoll_memory::lease::wire::{self, Message, Tree, WireError};
 use atoll_memory::lease::{Client, LeaseError};
@@ -69,12 +69,12 @@ fn a_bad_owner_gives_typed_errors_and_leaves_no_descriptor_in_the_client() {
     for (number, answers) in cases().into_iter().enumerate() {
         let name = format!("fake{number}");
         let listener = Raw::listen(&place.socket(&name));
-        let fd = null.as_raw_fd();
+        let file = null.try_clone().unwrap();
         let fake = std::thread::spawn(move || {
             let raw = listener.accept();
             for (bytes, fds) in answers {
                 raw.receive();
-                assert!(raw.send(&bytes, &vec![fd; fds]));
+                assert!(raw.send(&bytes, &vec![file.as_fd(); fds]));
             }
         });
         let error = Client::connect(&name, &place.dir)

@@ -4,7 +4,7 @@
 
 mod lease_common;
 
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -162,7 +162,7 @@ fn descriptors_sent_to_an_owner_are_never_installed() {
             assert!(raw.send(&hello(1, "0.1.0"), &[]));
             raw.receive();
         }
-        assert!(raw.send(&take(), &vec![file.as_raw_fd(); 250]));
+        assert!(raw.send(&take(), &vec![file.as_fd(); 250]));
         raw.drain();
     }
     let status = client.status().unwrap();
@@ -242,7 +242,7 @@ fn a_stopped_owner_gives_an_error_and_no_hang() {
     let error = Client::connect_with_timeout("db", &place.dir, wait).unwrap_err();
     assert!(matches!(error, LeaseError::Timeout { pid: p, .. } if p == pid), "{error:?}");
 
-    owner.signal(libc::SIGCONT);
+    owner.signal(rustix::process::Signal::CONT);
     drop(client);
     let client = Client::connect("db", &place.dir).unwrap();
     eventually("the lost answer's lease ends", || {
@@ -262,6 +262,6 @@ fn a_full_queue_of_a_stopped_owner_gives_a_timeout_too() {
         assert!(matches!(error, LeaseError::Timeout { .. }), "{error:?}");
     }
     assert_eq!(place.dir.list().unwrap().len(), 1);
-    owner.signal(libc::SIGCONT);
+    owner.signal(rustix::process::Signal::CONT);
     Client::connect("db", &place.dir).unwrap().take().unwrap();
 }

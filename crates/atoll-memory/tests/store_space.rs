@@ -4,9 +4,11 @@
 #[path = "../../atoll-machine/tests/skipped/mod.rs"]
 mod skipped;
 
+use atoll_machine::Mapping;
 use atoll_memory::{CHUNK_BYTES, MemoryError, Shortage, Store, StoreOptions};
+use rustix::mm::MapFlags;
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
@@ -115,12 +117,8 @@ fn a_reader_sees_the_owners_bytes_but_cannot_change_anything() {
     // SAFETY: committed above.
     unsafe { store.base_mut().unwrap().add(4 * CHUNK_BYTES as usize).write(42) };
     let fd = store.read_only_fd().unwrap();
-    // SAFETY: asks for a mapping that must be refused.
-    let mapped = unsafe {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        libc::mmap(std::ptr::null_mut(), 4096, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
-    };
-    assert_eq!(mapped, libc::MAP_FAILED, "a read-only descriptor was mapped for writing");
+    let mapped = Mapping::of_file(&fd, 4096, MapFlags::SHARED);
+    assert!(mapped.is_err(), "a read-only descriptor was mapped for writing");
     let writable = Store::attach_writable(fd.try_clone().unwrap(), 1 << 30);
     assert!(matches!(writable, Err(MemoryError::System { .. })));
     let reader = Store::attach(fd).unwrap();

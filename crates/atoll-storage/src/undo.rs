@@ -259,6 +259,9 @@ impl UndoList {
         let len = chunk.len.load(Ordering::Relaxed) - HEADER_WORDS - image_bytes.div_ceil(8);
         chunk.len.store(len, Ordering::Release);
         self.entries -= 1;
+        if self.entries == 0 {
+            self.first_epoch = 0;
+        }
     }
 
     /// Empties the list. A chunk that the taker of a snapshot still holds is not reused (`UNDO-2`).
@@ -446,6 +449,19 @@ mod tests {
         let mut words = Vec::new();
         entries.iter().for_each(|entry| write(entry, &mut words));
         assert_eq!(parse(&words, |_, _| WIDTH).unwrap(), entries);
+    }
+
+    #[test]
+    fn a_list_whose_only_entry_was_removed_has_no_first_epoch() {
+        let mut list = UndoList::default();
+        for epoch in [5, 6] {
+            list.push(epoch, TableId(0), RowId(1), Before::Presence(true));
+            list.push(epoch + 2, TableId(0), RowId(2), Before::Presence(true));
+            list.pop(0);
+            assert_eq!((list.len(), list.first_epoch()), (1, epoch));
+            list.pop(0);
+            assert_eq!((list.is_empty(), list.first_epoch()), (true, 0));
+        }
     }
 
     #[test]

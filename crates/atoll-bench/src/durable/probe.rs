@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+use rustix::fs::{Advice, fadvise};
 
 use atoll::machine::medium::Open;
 use atoll::machine::{FileMedium, Hints, Medium, Native};
@@ -80,12 +81,8 @@ pub fn forget(files: &[PathBuf]) -> Result<(), BenchError> {
     for path in files {
         let file = File::open(path).map_err(system("open"))?;
         file.sync_all().map_err(system("fsync"))?;
-        // SAFETY: the descriptor is open.
-        let done =
-            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-        if done != 0 {
-            return Err(system("posix_fadvise")(io::Error::from_raw_os_error(done)));
-        }
+        fadvise(&file, 0, None, Advice::DontNeed)
+            .map_err(|error| system("posix_fadvise")(error.into()))?;
     }
     Ok(())
 }

@@ -7,11 +7,16 @@
 use std::io;
 use std::time::Instant;
 
+use rustix::event::pause;
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
+};
+
 use crate::error::BenchError;
 
 /// A child that keeps the memory as it was at the fork; ended when dropped.
 pub struct Child {
-    pid: libc::pid_t,
+    pid: Pid,
     /// Nanoseconds until `fork()` returned here.
     pub ns: u64,
 }
@@ -36,34 +41,30 @@ fn fork(then: Then) -> Result<Child, BenchError> {
     let begin = Instant::now();
     // SAFETY: FORK-1: the child leaves this function only through `child`.
     let pid = unsafe { libc::fork() };
-    match pid {
-        -1 => Err(BenchError::System { call: "fork", source: io::Error::last_os_error() }),
-        0 => child(then),
-        pid => Ok(Child { pid, ns: begin.elapsed().as_nanos() as u64 }),
+    if pid < 0 {
+        return Err(BenchError::System { call: "fork", source: io::Error::last_os_error() });
     }
+    let Some(pid) = Pid::from_raw(pid) else { child(then) };
+    Ok(Child { pid, ns: begin.elapsed().as_nanos() as u64 })
 }
 
 fn child(then: Then) -> ! {
-    // SAFETY: FORK-1: these calls take plain numbers, and none of them needs a lock.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if then == Then::Hold {
-            loop {
-                libc::pause();
-            }
+    // FORK-1: none of these calls needs a lock.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if then == Then::Hold {
+        loop {
+            pause();
         }
-        libc::_exit(0)
     }
+    // SAFETY: ends the process without its destructors.
+    unsafe { libc::_exit(0) }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // SAFETY: the pid is that of a child that has not been waited for, so the kernel has not
-        // reused it; a null status is allowed.
-        unsafe {
-            libc::kill(self.pid, libc::SIGKILL);
-            libc::waitpid(self.pid, std::ptr::null_mut(), 0);
-        }
+        // The pid is that of a child that has not been waited for, so the kernel has not reused it.
+        let _ = kill_process(self.pid, Signal::KILL);
+        let _ = waitpid(Some(self.pid), WaitOptions::empty());
     }
 }
 
@@ -87,6 +88,7 @@ pub fn page_faults() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Child, page_faults, times};
+    use rustix::process::test_kill_process;
 
     #[test]
     fn children_end_and_are_waited_for() {
@@ -95,8 +97,7 @@ mod tests {
         let child = Child::holding().expect("fork works where tests run");
         let pid = child.pid;
         drop(child);
-        // SAFETY: signal 0 only checks whether the process exists.
-        assert_eq!(unsafe { libc::kill(pid, 0) }, -1);
+        assert!(test_kill_process(pid).is_err());
         assert!(page_faults() > 0);
     }
 }

@@ -198,13 +198,13 @@ impl Delay {
     /// # Safety
     /// `address` and `len` are whole pages of a mapping of the caller, which unmaps it only after
     /// [`unprotect`], and into which only objects of the caller store.
-    pub unsafe fn protect(&mut self, address: *mut u8, len: usize) {
+    pub(crate) unsafe fn protect(&mut self, address: *mut u8, len: usize) {
         self.0.protect(address.addr(), len);
     }
 }
 
 /// Ends the protection of a mapping by [`Delay::protect`].
-pub fn unprotect(address: *mut u8) {
+pub(crate) fn unprotect(address: *mut u8) {
     registry::lock().unprotect(address.addr());
 }
 

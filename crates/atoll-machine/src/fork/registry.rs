@@ -7,9 +7,13 @@ use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{DupFlags, dup3};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{GENERATION, Here};
 
@@ -119,14 +123,8 @@ impl Registry {
         if let Some(file) = &self.stand_in {
             return Ok(file.as_raw_fd());
         }
-        // SAFETY: takes no pointers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call has just made it.
-        self.stand_in = Some(unsafe { OwnedFd::from_raw_fd(fd) });
-        Ok(fd)
+        let file = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(self.stand_in.insert(file).as_raw_fd())
     }
 
     /// Replaces a descriptor by `other` in children; returns its number.
@@ -145,8 +143,9 @@ impl Registry {
     pub fn close(&mut self, fd: &mut Here<OwnedFd>) {
         self.keep(fd.as_raw_fd());
         if let Some(stand_in) = &self.stand_in {
-            // SAFETY: both are open; the caller's destructor closes the empty file instead.
-            unsafe { libc::dup3(stand_in.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) };
+            // The caller's destructor closes the empty file instead. The call fails only for a
+            // descriptor that is being opened, or for a signal.
+            let _ = dup3(stand_in, fd, DupFlags::CLOEXEC);
         }
     }
 
@@ -220,20 +219,12 @@ impl Heir {
     /// without a reader.
     fn may_live(&self) -> bool {
         let Some(end) = &self.end else { return true };
-        let mut wanted = libc::pollfd { fd: end.as_raw_fd(), events: 0, revents: 0 };
-        // SAFETY: one live `pollfd`.
-        let ready = unsafe { libc::poll(&raw mut wanted, 1, 0) };
-        ready <= 0 || wanted.revents & libc::POLLERR == 0
+        let mut wanted = [PollFd::new(end, PollFlags::empty())];
+        let ready = poll(&mut wanted, Some(&Timespec::default()));
+        ready.is_err() || !wanted[0].revents().contains(PollFlags::ERR)
     }
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends: [RawFd; 2] = [-1; 2];
-    // SAFETY: room for two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just made both.
-    let [reading, writing] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-    Ok((reading, writing))
+    Ok(pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
 }

@@ -1,14 +1,14 @@
 //! A medium of files on a file system, on an SSD or another device. It also opens files on
 //! persistent memory; see [`super::pm`].
 
-use std::ffi::CString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{AtFlags, StatxFlags};
 
 use super::buffer::write_zeroes;
 use super::pm::{self, PmCost, PmFile};
@@ -30,17 +30,7 @@ pub struct FileMedium {
 /// [`MediumError`].
 pub fn free_bytes(folder: &Path) -> Result<u64, MediumError> {
     let failed = |source| MediumError::new("ask for the free space of", path_text(folder), source);
-    let path = CString::new(folder.as_os_str().as_bytes());
-    let path = path.map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-    let mut facts = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
-    // SAFETY: the path is a live, zero-terminated string and `facts` a valid place for the answer;
-    // zeroed bytes are a valid `libc::statvfs`.
-    let facts = unsafe {
-        if libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) != 0 {
-            return Err(failed(io::Error::last_os_error()));
-        }
-        facts.assume_init()
-    };
+    let facts = rustix::fs::statvfs(folder).map_err(|error| failed(error.into()))?;
     Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
 }
 
@@ -64,7 +54,7 @@ impl Drop for FileLock {
     fn drop(&mut self) {
         if let Some((file, _)) = &self.0 {
             // If that fails, the lock ends with the last descriptor.
-            let _ = flock(file, libc::LOCK_UN);
+            let _ = file.unlock();
         }
     }
 }
@@ -231,7 +221,7 @@ impl Medium for FileMedium {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let (file, withheld) = open_withheld(options, &path).map_err(failed)?;
-        if let Err(holder) = flock(&file, libc::LOCK_EX).map_err(failed)? {
+        if let Err(holder) = taken(&file, file.try_lock()).map_err(failed)? {
             return Ok(Err(holder));
         }
         file.set_len(0).map_err(failed)?;
@@ -261,7 +251,7 @@ impl Medium for FileMedium {
             }
             Err(error) => return Err(failed(error)),
         };
-        let locked = flock(&file, libc::LOCK_SH).map_err(failed)?;
+        let locked = taken(&file, file.try_lock_shared()).map_err(failed)?;
         Ok(locked.map(|()| Box::new(FileLock(Some((file, withheld)))) as _))
     }
 
@@ -282,33 +272,21 @@ fn open_withheld(options: &OpenOptions, path: &Path) -> io::Result<(File, Replac
     Ok((file, withheld))
 }
 
-/// Tries to lock a file. The inner error is the id of the process that holds the lock, if known.
-fn flock(file: &File, how: libc::c_int) -> io::Result<Result<(), Option<u32>>> {
-    // SAFETY: the descriptor is open for as long as `file` lives.
-    if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
-        return Ok(Ok(()));
+/// The result of locking a file. The inner error is the id of the process that holds the lock, if
+/// known.
+fn taken(file: &File, locked: Result<(), TryLockError>) -> io::Result<Result<(), Option<u32>>> {
+    match locked {
+        Ok(()) => Ok(Ok(())),
+        Err(TryLockError::WouldBlock) => Ok(Err(io::read_to_string(file)?.trim().parse().ok())),
+        Err(TryLockError::Error(error)) => Err(error),
     }
-    let error = io::Error::last_os_error();
-    if error.kind() != io::ErrorKind::WouldBlock {
-        return Err(error);
-    }
-    Ok(Err(io::read_to_string(file)?.trim().parse().ok()))
 }
 
 /// Opens the file again for direct I/O, if its file system supports that in units of
 /// [`UNIT_BYTES_MAX`].
 fn open_direct(file: &File, may_write: bool) -> Option<(File, Replaced)> {
-    let mut facts = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the descriptor is open, the path a live, zero-terminated string, and `facts` a valid
-    // place for the answer; zeroed bytes are a valid `libc::statx`.
-    let facts = unsafe {
-        let (fd, wanted) = (file.as_raw_fd(), libc::STATX_DIOALIGN);
-        if libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, wanted, facts.as_mut_ptr()) != 0 {
-            return None;
-        }
-        facts.assume_init()
-    };
-    let is_told = facts.stx_mask & libc::STATX_DIOALIGN != 0;
+    let facts = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let is_told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
     let aligns = [facts.stx_dio_mem_align, facts.stx_dio_offset_align];
     let fits = |align: u32| align > 0 && UNIT_BYTES_MAX.is_multiple_of(align.into());
     if !is_told || !aligns.into_iter().all(fits) {
@@ -386,12 +364,7 @@ impl MediumFile for OrdinaryFile {
     }
 
     fn sync(&self) -> Result<(), MediumError> {
-        // SAFETY: the descriptor is open for as long as `file` lives.
-        let done = unsafe { libc::fdatasync(self.file.as_raw_fd()) };
-        if done == 0 {
-            return Ok(());
-        }
-        Err(self.failed("sync")(io::Error::last_os_error()))
+        self.file.sync_data().map_err(self.failed("sync"))
     }
 
     fn path(&self) -> &str {
@@ -409,7 +382,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let medium = FileMedium::new(folder.path()).unwrap();
         let file = File::create(folder.path().join(LOCK_FILE)).unwrap();
-        flock(&file, libc::LOCK_EX).unwrap().unwrap();
+        file.try_lock().unwrap();
         let of_the_child = file.try_clone().unwrap();
         let withheld = fork::delay().withhold(&file).unwrap();
         let locked = FileLock(Some((file, withheld)));

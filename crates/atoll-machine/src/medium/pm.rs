@@ -18,15 +18,18 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::mm::MapFlags;
+
 use super::buffer::write_zeroes;
 use super::{MediumError, MediumFile};
-use crate::fork::{self, Replaced};
+use crate::fork::Replaced;
 use crate::lines::{self, Lines, Processor, copy_through};
 use crate::machine::Machine;
+use crate::mapping::Mapping;
 use crate::native::Native;
 
 /// A growing file gets address space in steps of this size.
@@ -93,7 +96,7 @@ pub(super) trait Backing: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(super) struct Kernel {
     file: File,
-    flags: libc::c_int,
+    flags: MapFlags,
     /// A forked child must not write to it.
     _withheld: Replaced,
 }
@@ -118,11 +121,7 @@ impl Backing for Kernel {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // SAFETY: the descriptor is open for as long as `file` lives.
-        match unsafe { libc::fdatasync(self.file.as_raw_fd()) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        self.file.sync_data()
     }
 }
 
@@ -140,73 +139,32 @@ pub(super) struct PmFile<B = Kernel> {
 /// The mapping of a file.
 #[derive(Debug)]
 pub(super) struct Mapped {
-    address: NonNull<u8>,
-    /// Bytes of the mapping; the file may be shorter.
-    capacity: usize,
+    /// The file may be shorter.
+    mapping: Mapping,
     /// Bytes of the file.
     size: usize,
-    /// Whether the mapping is read-only in a forked child.
-    is_protected: bool,
 }
 
-// SAFETY: the mapping belongs to the value, and the callers that write to the file order their
-// stores, as they would have to order writes through the kernel.
-unsafe impl Send for Mapped {}
-// SAFETY: as above.
-unsafe impl Sync for Mapped {}
+const SYNC: MapFlags = MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC);
 
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        if self.is_protected {
-            fork::unprotect(self.address.as_ptr());
-        }
-        // SAFETY: this is the mapping that `new` made, and no code uses it any more.
-        unsafe { libc::munmap(self.address.as_ptr().cast(), self.capacity) };
-    }
+/// Bytes of the mapping of a file of this size, with address space for it to grow.
+fn capacity(size: usize) -> usize {
+    (size + 1).next_multiple_of(STEP_BYTES)
 }
 
-const SYNC: libc::c_int = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
-
-fn map(file: &File, size: usize, flags: libc::c_int) -> io::Result<Mapped> {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    Mapped::new(size, access, flags, file.as_raw_fd())
+fn map(file: &File, size: usize, flags: MapFlags) -> io::Result<Mapped> {
+    Ok(Mapped { mapping: Mapping::of_file(file, capacity(size), flags)?, size })
 }
 
 impl Mapped {
-    /// A mapping of a file of this size, with address space for it to grow.
-    fn new(
-        size: usize,
-        access: libc::c_int,
-        flags: libc::c_int,
-        file: libc::c_int,
-    ) -> io::Result<Self> {
-        let capacity = (size + 1).next_multiple_of(STEP_BYTES);
-        let is_protected = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
-        // No child is forked between making the mapping and registering it.
-        let mut no_fork = is_protected.then(fork::delay);
-        // SAFETY: a new mapping, at an address that the kernel chooses.
-        let address = unsafe { libc::mmap(std::ptr::null_mut(), capacity, access, flags, file, 0) };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        if let Some(no_fork) = &mut no_fork {
-            // SAFETY: the mapping was just made and has whole pages; `drop` ends the protection
-            // before it unmaps them.
-            unsafe { no_fork.protect(address.as_ptr(), capacity) };
-        }
-        Ok(Self { address, capacity, size, is_protected })
-    }
-
     /// Addresses for a file without memory: an access raises a signal.
     pub(super) fn of_nothing(size: usize) -> io::Result<Self> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        Self::new(size, libc::PROT_NONE, flags, -1)
+        Ok(Self { mapping: Mapping::reserve(capacity(size))?, size })
     }
 
     /// The first address.
     pub(super) fn address(&self) -> usize {
-        self.address.addr().get()
+        self.mapping.start().addr().get()
     }
 }
 
@@ -226,13 +184,10 @@ pub(super) fn is_pm(folder: &Path) -> bool {
 /// as holes.
 fn take_space(file: &File, size: u64) -> io::Result<()> {
     loop {
-        // SAFETY: the descriptor is open.
-        let unshared = unsafe {
-            libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_UNSHARE_RANGE, 0, size as i64)
-        };
-        if unshared == 0 {
+        if fallocate(file, FallocateFlags::UNSHARE_RANGE, 0, size).is_ok() {
             return Ok(());
         }
+        // The C library writes zeroes where a file system lacks the call, unlike `rustix`.
         // SAFETY: the descriptor is open.
         let done = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as i64) };
         match done {
@@ -263,7 +218,7 @@ impl PmFile {
         path: String,
         cost: Option<PmCost>,
     ) -> Result<Self, MediumError> {
-        let flags = if cost.is_some() { libc::MAP_SHARED } else { SYNC };
+        let flags = if cost.is_some() { MapFlags::SHARED } else { SYNC };
         let size = file.metadata().and_then(|known| {
             // A copy of a file may have holes: PM-1.
             if known.len() > 0 {
@@ -312,7 +267,7 @@ impl<B: Backing> PmFile<B> {
         *lock(&self.is_grown) = true;
         written.map_err(self.failed("write"))?;
         let size = mapped.size.max(offset + bytes.len());
-        if size >= mapped.capacity {
+        if size >= mapped.mapping.bytes() {
             *mapped = self.backing.map(size).map_err(self.failed("map"))?;
         }
         mapped.size = size;
@@ -343,10 +298,11 @@ impl<B: Backing> MediumFile for PmFile<B> {
             self.grow(offset, bytes)?;
         } else {
             let lines = self.backing.lines();
+            let to = mapped.mapping.start().as_ptr().wrapping_add(offset);
             // SAFETY: the file's space is allocated up to `size` (PM-1) and mapped that far as long
             // as the guard lives; a caller that writes to a range of the file has that range for
             // itself.
-            unsafe { copy_through(lines, mapped.address.add(offset).as_ptr(), bytes) };
+            unsafe { copy_through(lines, to, bytes) };
         }
         if let Some(cost) = self.cost {
             take_until(begun, cost.write_ns(bytes.len()));

@@ -5,12 +5,11 @@
 //! leaves nothing behind.
 
 use atoll_machine::{
-    Binding, Node, NodeId, Topology, bind_memory, current_cpu, membarrier, memory_allowed, node_of,
-    page_bytes, pin_current_thread,
+    Binding, MachineError, Mapping, Node, NodeId, Topology, bind_memory, current_cpu, membarrier,
+    memory_allowed, node_of, page_bytes, pin_current_thread,
 };
 use std::error::Error;
 use std::process::ExitCode;
-use std::ptr::null_mut;
 
 /// Pages bound to each node in each check.
 const PAGES: usize = 256;
@@ -84,7 +83,7 @@ fn check_pinning(topology: &Topology) -> Outcome {
 
 fn check_bound_before_touch(node: &Node) -> Outcome {
     let pages = Pages::new()?;
-    bound(bind_memory(pages.start, pages.bytes, node.physical)?, node.physical)?;
+    bound(pages.bind(node.physical)?, node.physical)?;
     pages.touch();
     ensure_all_on(&pages, node.physical)?;
     println!("PASS memory bound to node {} before its first touch is there", node.id);
@@ -99,7 +98,7 @@ fn check_bound_after_touch(node: &Node, topology: &Topology) -> Outcome {
     let pages = Pages::new()?;
     pages.touch();
     ensure_all_on(&pages, other.physical)?;
-    bound(bind_memory(pages.start, pages.bytes, node.physical)?, node.physical)?;
+    bound(pages.bind(node.physical)?, node.physical)?;
     ensure_all_on(&pages, node.physical)?;
     pin_current_thread(&topology.cpus())?;
     println!("PASS memory of node {} bound to node {} has moved there", other.id, node.id);
@@ -110,7 +109,7 @@ fn check_missing_node(nodes: usize) -> Outcome {
     let pages = Pages::new()?;
     let missing = NodeId(nodes as u32);
     ensure(
-        bind_memory(pages.start, pages.bytes, missing).is_err(),
+        pages.bind(missing).is_err(),
         format!("memory was bound to node {missing}, which does not exist"),
     )?;
     println!("PASS binding to a missing node is an error");
@@ -146,25 +145,20 @@ fn ensure_all_on(pages: &Pages, node: NodeId) -> Outcome {
     Ok(())
 }
 
-/// Private memory that is unmapped at the end.
-struct Pages {
-    start: *mut u8,
-    bytes: usize,
-}
+/// Private memory.
+struct Pages(Mapping);
 
 impl Pages {
     fn new() -> Result<Self, Box<dyn Error>> {
-        let bytes = PAGES * page_bytes();
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new private mapping at an address of the kernel's choice.
-        let start = unsafe { libc::mmap(null_mut(), bytes, protection, flags, -1, 0) };
-        ensure(start != libc::MAP_FAILED, "no memory to map")?;
-        Ok(Self { start: start.cast(), bytes })
+        Ok(Self(Mapping::anonymous(PAGES * page_bytes())?))
     }
 
     fn page(&self, page: usize) -> *mut u8 {
-        self.start.wrapping_add(page * page_bytes())
+        self.0.start().as_ptr().wrapping_add(page * page_bytes())
+    }
+
+    fn bind(&self, node: NodeId) -> Result<Binding, MachineError> {
+        bind_memory(self.page(0), self.0.bytes(), node)
     }
 
     fn touch(&self) {
@@ -172,12 +166,5 @@ impl Pages {
             // SAFETY: the first byte of a page of the mapping, which no one borrows.
             unsafe { self.page(page).write_volatile(1) };
         }
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`; its address does not leave `self` alive.
-        unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
 }

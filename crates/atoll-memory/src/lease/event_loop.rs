@@ -134,7 +134,7 @@ impl EventLoop {
     }
 
     fn rest(&mut self) {
-        if self.epoll.change(self.listener.as_fd(), 0, LISTENER).is_ok() {
+        if self.epoll.change(self.listener.as_fd(), fds::NOTHING, LISTENER).is_ok() {
             self.resting_until = Some(Instant::now() + REST);
         }
     }
@@ -261,7 +261,7 @@ impl EventLoop {
             Err(refusal) => return refuse(connection, refusal.code, &refusal.text),
         };
         // A writing end has nothing to read: only its error event is of interest.
-        if let Err(e) = self.epoll.add(owners_end.as_fd(), 0, number * 2 + 1) {
+        if let Err(e) = self.epoll.add(owners_end.as_fd(), fds::NOTHING, number * 2 + 1) {
             self.publisher.lease_ended(lease);
             return refuse(connection, RefusalCode::Other, &no_lease(&e));
         }

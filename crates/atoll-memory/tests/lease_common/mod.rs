@@ -18,6 +18,8 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
+
 use atoll_memory::lease::{
     Client, Descriptor, LeaseError, LeaseId, Offer, Peer, Publisher, Refusal, RefusalCode,
     RuntimeDir, Server, dup_tree,
@@ -181,8 +183,7 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 pub fn is_root() -> bool {
-    // SAFETY: takes no arguments.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = rustix::process::geteuid().is_root();
     if !root {
         skipped::say("only root can act as other users");
     }
@@ -250,14 +251,13 @@ impl Child {
         self.child.id()
     }
 
-    pub fn signal(&self, signal: i32) {
-        // SAFETY: takes no pointers; the pid is of a child that was not waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// SIGSTOP, and waits until every thread stands still.
     pub fn stop(&self) {
-        self.signal(libc::SIGSTOP);
+        self.signal(Signal::STOP);
         let tasks = format!("/proc/{}/task", self.pid());
         eventually("the child stops", || {
             fs::read_dir(&tasks).unwrap().all(|task| {
@@ -297,13 +297,11 @@ pub fn child_main() {
     let name = setting("LEASE_NAME").unwrap();
     let dir = RuntimeDir::open(Some(Path::new(&setting("LEASE_DIR").unwrap()))).unwrap();
     if let Some(limit) = setting("LEASE_NOFILE") {
-        let limit = limit.parse().unwrap();
-        let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
-        // SAFETY: the kernel reads one rlimit.
-        let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-        assert_eq!(result, 0);
+        let limit = Some(limit.parse().unwrap());
+        setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit }).unwrap();
     }
     if let Some(uid) = setting("LEASE_UID") {
+        // Not by `rustix`, which sets the user of the calling thread only.
         // SAFETY: takes no pointers.
         assert_eq!(unsafe { libc::setuid(uid.parse().unwrap()) }, 0);
     }

@@ -2,13 +2,13 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-pub struct Child(libc::pid_t);
+use rustix::process::{Pid, WaitOptions, kill_process, waitpid};
+
+pub struct Child(Pid);
 
 /// Runs `body` in a forked child; the exit status of the child tells whether `body` returned true.
 /// The child runs nothing else, and is killed if it hangs.
@@ -16,45 +16,36 @@ pub fn forked(body: impl FnOnce() -> bool) -> Child {
     // SAFETY: the child runs `body` on its only thread.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "{}", std::io::Error::last_os_error());
-    if pid == 0 {
+    let Some(pid) = Pid::from_raw(pid) else {
         // SAFETY: neither call takes a pointer.
         unsafe {
             libc::alarm(60);
             let held = catch_unwind(AssertUnwindSafe(body)).unwrap_or(false);
             libc::_exit(i32::from(!held));
         }
-    }
+    };
     Child(pid)
 }
 
 impl Child {
     pub fn holds(self) {
-        let mut status = 0;
-        // SAFETY: the pid of a child of this process, and a valid pointer for its status.
-        assert_eq!(unsafe { libc::waitpid(self.0, &raw mut status, 0) }, self.0);
-        assert_eq!(status, 0, "what the child looked at does not hold, or it hung");
+        let status = waitpid(Some(self.0), WaitOptions::empty()).unwrap().unwrap().1;
+        let held = status.exit_status() == Some(0);
+        assert!(held, "what the child looked at does not hold, or it hung: {status:?}");
     }
 
     pub fn kill(self) {
-        // SAFETY: the pid of a child of this process that has not been waited for.
-        unsafe {
-            libc::kill(self.0, libc::SIGKILL);
-            libc::waitpid(self.0, std::ptr::null_mut(), 0);
-        }
+        kill_process(self.0, rustix::process::Signal::KILL).unwrap();
+        waitpid(Some(self.0), WaitOptions::empty()).unwrap();
     }
 }
 
 /// A signal between a parent and its child: one waits until the other sends it.
-pub struct Signal(File, File);
+pub struct Signal(PipeReader, PipeWriter);
 
 impl Signal {
     pub fn new() -> Self {
-        let mut ends = [0; 2];
-        // SAFETY: the array has space for the two descriptors that the call writes.
-        let [reading, writing] = unsafe {
-            assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
-            ends.map(|fd| File::from(OwnedFd::from_raw_fd(fd)))
-        };
+        let (reading, writing) = std::io::pipe().unwrap();
         Self(reading, writing)
     }
 

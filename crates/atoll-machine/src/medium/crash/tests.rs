@@ -1,6 +1,6 @@
 //! The state after a simulated crash.
 #![allow(clippy::unwrap_used)]
-use super::super::WORD_BYTES;
+use super::super::{Medium, Open, WORD_BYTES};
 use super::*;
 
 const SECTOR: usize = SECTOR_BYTES as usize;
