@@ -9,9 +9,11 @@ mod args;
 mod commands;
 mod demo;
 mod error;
+mod loading;
 mod moment;
 mod opening;
 mod output;
+mod progress;
 mod render;
 mod session;
 mod shell;
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
     atoll::machine::process::refuse_large_files();
     let cli = Cli::parse();
     let style = Style::of_stderr(cli.global.color);
-    let mut output = Output::stdout(&cli.global);
+    let mut output = Output::stdout(cli.global.color, cli.global.json);
     let ended = run(&cli, &mut output);
     let written = output.flush().map_err(CliError::from);
     match ended.and(written) {

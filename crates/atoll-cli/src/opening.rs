@@ -8,9 +8,9 @@ use std::time::Duration;
 use atoll::{Database, DatabaseOptions, OpenProgress, RecoveryReport};
 use atoll_bench::progress::Watcher;
 
-use crate::commands::progress::Progress;
 use crate::error::Result;
 use crate::output::{Style, say};
+use crate::progress::Progress;
 use crate::size;
 
 /// Openings shorter than this show no bar.

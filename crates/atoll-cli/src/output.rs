@@ -5,7 +5,16 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::args::{ColorChoice, GlobalArgs};
+use clap::ValueEnum;
+
+/// When to use colours; `Auto` is on a terminal, unless NO_COLOR is set.
+// The values have no help of their own: it would make every `--help` three times as long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    Auto,
+    Always,
+    Never,
+}
 
 /// Which colours to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,12 +106,12 @@ pub struct Output {
 
 impl Output {
     /// The process's standard output.
-    pub fn stdout(global: &GlobalArgs) -> Self {
+    pub fn stdout(color: ColorChoice, json: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         Self {
             writer: Box::new(io::BufWriter::new(io::stdout())),
-            style: Style::of(global.color, terminal && !global.json),
-            json: global.json,
+            style: Style::of(color, terminal && !json),
+            json,
             terminal,
         }
     }

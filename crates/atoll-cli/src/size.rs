@@ -6,42 +6,22 @@
 
 use std::time::Duration;
 
-const UNITS: [(&str, u64); 13] = [
-    ("b", 1),
-    ("k", 1 << 10),
-    ("m", 1 << 20),
-    ("g", 1 << 30),
-    ("t", 1 << 40),
-    ("kib", 1 << 10),
-    ("mib", 1 << 20),
-    ("gib", 1 << 30),
-    ("tib", 1 << 40),
-    ("kb", 1_000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-    ("tb", 1_000_000_000_000),
-];
+use bytesize::ByteSize;
+use indicatif::HumanCount;
 
 /// Reads a number of bytes: `4GiB`, `1.5 GiB`, `500MB`, `64M`, `4096`.
 ///
 /// # Errors
 /// A sentence that says what is wrong and how a size looks.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is not a size; write it like 4GiB, 512MiB or 1073741824");
     let trimmed = text.trim();
-    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
-    let (number, unit) = (&trimmed[..split], trimmed[split..].trim().to_ascii_lowercase());
-    let scale = match unit.as_str() {
-        "" => 1,
-        unit => UNITS.iter().find(|(name, _)| *name == unit).map(|u| u.1).ok_or_else(wrong)?,
-    };
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(scale).ok_or_else(|| format!("{text} is more than there can be"));
+    // A letter alone is a decimal unit to the library.
+    let is_bare = trimmed.ends_with(|last: char| "kmgtpe".contains(last.to_ascii_lowercase()));
+    match format!("{trimmed}{}", if is_bare { "iB" } else { "" }).parse::<ByteSize>() {
+        // The library answers the greatest number where a size is greater than that.
+        Ok(size) if size.as_u64() < u64::MAX => Ok(size.as_u64()),
+        _ => Err(format!("\"{text}\" is not a size; write it like 4GiB, 512MiB or 1073741824")),
     }
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let bytes = number * scale as f64;
-    // 2^63 bytes are more than any machine has, and every f64 below is a whole u64 when rounded.
-    if bytes < 9.2e18 { Ok(bytes.round() as u64) } else { Err(wrong()) }
 }
 
 /// Writes a number of bytes with three or four digits: `1.50 GiB`, `512 MiB`, `17 B`.
@@ -78,32 +58,11 @@ fn three_digits(value: f64) -> String {
 /// # Errors
 /// A sentence that says what is wrong and how a time looks.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("\"{text}\" is not a time; write it like 10m, 90s or 1h30m");
-    let mut rest = text.trim();
-    if let Ok(seconds) = rest.parse::<u64>() {
-        return Ok(Duration::from_secs(seconds));
-    }
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    let mut sum_s = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = rest[digits..].trim_start();
-        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
-        let scale_s = match rest[..letters].to_ascii_lowercase().as_str() {
-            "ms" => 0.001,
-            "s" | "sec" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3_600.0,
-            "d" => 86_400.0,
-            _ => return Err(wrong()),
-        };
-        sum_s += number * scale_s;
-        rest = rest[letters..].trim_start();
-    }
-    Duration::try_from_secs_f64(sum_s).map_err(|_| wrong())
+    let trimmed = text.trim().to_lowercase(); // "M" is a month to the library.
+    let seconds = trimmed.parse().map(Duration::from_secs);
+    seconds
+        .or_else(|_| humantime::parse_duration(&trimmed))
+        .map_err(|_| format!("\"{text}\" is not a time; write it like 10m, 90s or 1h30m"))
 }
 
 /// Writes how long something took: `18 µs`, `4.25 ms`, `1.5 s`, `3m 20s`.
@@ -135,15 +94,7 @@ pub fn age(time: Duration) -> String {
 
 /// Writes a count with its thousands apart: `336,776`.
 pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
 
 /// A count and what is counted: `1 row`, `336,776 rows`.

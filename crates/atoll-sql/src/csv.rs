@@ -8,11 +8,10 @@ use std::borrow::Cow;
 
 use atoll::{DataType, Schema, Transaction, Value};
 
-use crate::copy::{Loaded, Progress, ROWS_PER_REPORT, Source};
-use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
+use crate::load::{Loaded, Progress, ROWS_PER_REPORT, Source};
 use crate::records::{Record, Records, Text};
-use crate::txn::Stop;
 use crate::{names, text};
 
 /// The dialect of a CSV file.
@@ -40,7 +39,7 @@ pub(crate) fn load(
     transaction: &mut Transaction,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Loaded, Stop> {
+) -> Result<Loaded, ApplyError> {
     let bytes_total = source.input.bytes();
     let mut records = Records::new(source.input.reader()?, shape.delimiter);
     let schema = source.table.schema();

@@ -6,20 +6,19 @@
 //! `DML-1`: a [`Change`] can be applied again from the start, so an aborted attempt costs nothing
 //! but time.
 
-use atoll::{Schema, Table, Transaction, Value};
+use atoll::{Table, Transaction, Value};
 use sqlparser::ast::{
     AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, Ident, Insert, ObjectName, SetExpr,
     Spanned, TableFactor, TableObject, TableWithJoins, Update, Values,
 };
 use sqlparser::tokenizer::Span;
 
-use crate::copy::Source;
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{ApplyError, SqlError, SqlErrorKind};
 use crate::eval::{self, Row};
 use crate::interrupt::Interrupt;
 use crate::literal::Literal;
+use crate::load::Source;
 use crate::names;
-use crate::txn::Stop;
 
 /// A change to one table, checked and ready for a transaction.
 pub(crate) enum Change {
@@ -39,7 +38,7 @@ impl Change {
         &self,
         transaction: &mut Transaction,
         interrupt: &Interrupt,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, ApplyError> {
         match self {
             Self::Insert { table, rows } => {
                 for row in rows {
@@ -66,7 +65,7 @@ fn update(
     table: &Table,
     key: &[Value],
     assignments: &[(usize, Expr)],
-) -> Result<u64, Stop> {
+) -> Result<u64, ApplyError> {
     let reads = assignments.iter().any(|(_, expr)| eval::names_a_column(expr));
     let old = if reads {
         match transaction.read(table, key)? {
@@ -87,21 +86,7 @@ fn update(
 /// The value of an expression as the type of a column.
 fn assigned(row: Row<'_>, column: usize, expr: &Expr) -> Result<Value, SqlError> {
     let literal = eval::evaluate(expr, Some(row))?;
-    column_value(row.schema, column, literal).map_err(|error| error.at(expr.span()))
-}
-
-/// A literal as the value of a column, checked.
-pub(crate) fn column_value(
-    schema: &Schema,
-    column: usize,
-    literal: Literal,
-) -> Result<Value, SqlError> {
-    let definition = &schema.columns()[column];
-    let value = literal.into_value(definition.data_type).map_err(|reason| {
-        SqlError::new(SqlErrorKind::Type, format!("column \"{}\": {reason}", definition.name))
-    })?;
-    schema.check_value(column, &value)?;
-    Ok(value)
+    literal.into_column(row.schema, column).map_err(|error| error.at(expr.span()))
 }
 
 /// The table that an `INSERT` names.
@@ -140,39 +125,9 @@ pub(crate) fn insert_values(insert: &Insert) -> Result<Option<&Values>, SqlError
     })
 }
 
-/// Positions of the columns that an `INSERT` or a `COPY` names; all of them if it names none.
-pub(crate) fn target_columns<'a>(
-    table: &Table,
-    named: impl ExactSizeIterator<Item = Result<&'a Ident, SqlError>>,
-) -> Result<Vec<usize>, SqlError> {
-    let schema = table.schema();
-    if named.len() == 0 {
-        return Ok((0..schema.columns().len()).collect());
-    }
-    let mut targets = Vec::with_capacity(named.len());
-    for ident in named {
-        let ident = ident?;
-        let at = eval::position(schema, table.name(), ident)?;
-        if targets.contains(&at) {
-            let message = format!("column \"{}\" is named twice", names::fold(ident));
-            return Err(SqlError::new(SqlErrorKind::Syntax, message).at(ident.span));
-        }
-        targets.push(at);
-    }
-    for (at, column) in schema.columns().iter().enumerate() {
-        if !column.nullable && !targets.contains(&at) {
-            return Err(SqlError::new(
-                SqlErrorKind::Constraint,
-                format!("column \"{}\" must not be NULL and is given no value", column.name),
-            ));
-        }
-    }
-    Ok(targets)
-}
-
 /// The column list of an `INSERT`.
 pub(crate) fn insert_columns(table: &Table, insert: &Insert) -> Result<Vec<usize>, SqlError> {
-    target_columns(table, insert.columns.iter().map(names::column_name))
+    names::target_columns(table, insert.columns.iter().map(names::column_name))
 }
 
 /// The change for `INSERT … VALUES`.
@@ -194,7 +149,7 @@ pub(crate) fn insert(table: Table, insert: &Insert, values: &Values) -> Result<C
         for (expr, column) in expressions.iter().zip(&targets) {
             let literal = eval::evaluate(expr, None)?;
             row[*column] =
-                column_value(schema, *column, literal).map_err(|error| error.at(expr.span()))?;
+                literal.into_column(schema, *column).map_err(|error| error.at(expr.span()))?;
         }
         rows.push(row);
     }
@@ -254,7 +209,7 @@ pub(crate) fn update_change(table: Table, update: &Update) -> Result<Change, Sql
             return Err(SqlError::unsupported("SET (a, b) = … is not supported; set one by one"));
         };
         let ident = names::column_name(name)?;
-        let column = eval::position(schema, table.name(), ident)?;
+        let column = names::position(schema, table.name(), ident)?;
         let fault = |kind, text: &str| {
             SqlError::new(kind, format!("column \"{}\" {text}", names::fold(ident))).at(ident.span)
         };
@@ -309,14 +264,14 @@ fn key(table: &Table, condition: Option<&Expr>) -> Result<Option<Vec<Value>>, Sq
     }
     let mut key: Vec<Option<Value>> = vec![None; schema.primary_key().len()];
     for (ident, expr) in equalities {
-        let column = eval::position(schema, table.name(), ident)?;
+        let column = names::position(schema, table.name(), ident)?;
         let place = schema.primary_key().iter().position(|at| *at == column);
         let place = place.filter(|at| key[*at].is_none()).ok_or_else(|| refuse(ident.span))?;
         let literal = eval::evaluate(expr, None)?;
         if literal == Literal::Null {
             return Ok(None);
         }
-        let value = column_value(schema, column, literal).map_err(|e| e.at(expr.span()))?;
+        let value = literal.into_column(schema, column).map_err(|e| e.at(expr.span()))?;
         key[place] = Some(value);
     }
     let key: Option<Vec<Value>> = key.into_iter().collect();

@@ -1,18 +1,13 @@
 //! Errors of statements, with their place and with advice.
 //!
 //! A [`SqlError`] is one sentence with a kind, a place in the statement where it is known, and a
-//! hint where one helps. This module translates errors of the layers below and of DataFusion;
-//! `wording` puts their messages into the words of SQL.
+//! hint where one helps. This module translates errors of the database; `parse` translates those of
+//! the parser, `query_error` those of DataFusion.
 
 use std::fmt;
 
-use arrow_schema::ArrowError;
-use datafusion::common::{Column, DataFusionError, SchemaError};
-use sqlparser::parser::ParserError;
-use sqlparser::tokenizer::{Location, Span, TokenizerError};
-
-use crate::wording::sentence;
-use crate::{limits, names, wording};
+use atoll::TxnError;
+use sqlparser::tokenizer::Span;
 
 /// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -210,6 +205,29 @@ impl From<ChangeError> for SqlError {
     }
 }
 
+/// Why a change could not be applied to a transaction: a [`TxnError`] with an error of SQL.
+pub(crate) enum ApplyError {
+    /// The transaction was aborted; trying again may succeed.
+    Abort(String),
+    /// The change itself is wrong.
+    Error(SqlError),
+}
+
+impl From<TxnError> for ApplyError {
+    fn from(error: TxnError) -> Self {
+        match error {
+            TxnError::Abort(reason) => Self::Abort(format!("{reason}")),
+            TxnError::Error(error) => Self::Error(SqlError::from(error)),
+        }
+    }
+}
+
+impl From<SqlError> for ApplyError {
+    fn from(error: SqlError) -> Self {
+        Self::Error(error)
+    }
+}
+
 impl From<&atoll::Error> for SqlError {
     fn from(error: &atoll::Error) -> Self {
         use atoll::StorageError as Storage;
@@ -251,138 +269,10 @@ impl From<atoll::StorageError> for SqlError {
     }
 }
 
-impl From<TokenizerError> for SqlError {
-    fn from(error: TokenizerError) -> Self {
-        let span = Span::new(error.location, error.location);
-        Self::new(SqlErrorKind::Syntax, sentence(&error.message)).at(span)
-    }
-}
-
-impl From<ParserError> for SqlError {
-    fn from(error: ParserError) -> Self {
-        let text = match error {
-            ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
-            ParserError::RecursionLimitExceeded => {
-                "the statement is nested too deeply; split it".to_owned()
-            }
-        };
-        // The parser keeps the place at the end of its message only.
-        let (text, place) = match text.rsplit_once(" at Line: ") {
-            Some((before, place)) => (before.to_owned(), parse_location(place)),
-            None => (text, None),
-        };
-        let error = Self::new(SqlErrorKind::Syntax, sentence(&text));
-        match place {
-            Some(location) => error.at(Span::new(location, location)),
-            None => error,
-        }
-    }
-}
-
-/// Reads `3, Column: 14`.
-fn parse_location(text: &str) -> Option<Location> {
-    let (line, column) = text.split_once(", Column: ")?;
-    Some(Location::new(line.trim().parse().ok()?, column.trim().parse().ok()?))
-}
-
-impl From<DataFusionError> for SqlError {
-    fn from(error: DataFusionError) -> Self {
-        let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
-        let translated = translate(error.find_root());
-        match span {
-            Some(span) => translated.at(Span::new(
-                Location::new(span.start.line, span.start.column),
-                Location::new(span.end.line, span.end.column),
-            )),
-            None => translated,
-        }
-    }
-}
-
-/// The error at the root of one of DataFusion's.
-fn translate(error: &DataFusionError) -> SqlError {
-    match error {
-        DataFusionError::External(inner) => of_external(inner.as_ref()),
-        DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => {
-            translate(inner)
-        }
-        DataFusionError::Shared(inner) => translate(inner),
-        DataFusionError::Collection(errors) if !errors.is_empty() => translate(&errors[0]),
-        DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
-            SchemaError::FieldNotFound { field, valid_fields } => {
-                unknown_field(field, valid_fields)
-            }
-            other => wording::of_query(&other.to_string()),
-        },
-        // `LIMITS-2`: only our pool refuses, whatever the operator reports.
-        DataFusionError::ResourcesExhausted(_) => limits::exhausted("the query needs"),
-        DataFusionError::IoError(error) => of_spill(error),
-        DataFusionError::NotImplemented(text) => wording::of_missing(text),
-        DataFusionError::SQL(parser, _) => SqlError::from((**parser).clone()),
-        DataFusionError::Plan(text)
-            if ["DDL ", "DML ", "Statement "].iter().any(|what| text.starts_with(what)) =>
-        {
-            SqlError::unsupported("a query reads tables; it cannot create or change anything")
-        }
-        DataFusionError::Plan(text) if text.contains("not supported") => wording::of_missing(text),
-        DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
-            ArrowError::DivideByZero => SqlError::new(SqlErrorKind::Query, "division by zero"),
-            ArrowError::IoError(_, error) => of_spill(error),
-            ArrowError::ExternalError(inner) => of_external(inner.as_ref()),
-            ArrowError::NotYetImplemented(text) => wording::of_missing(text),
-            other => wording::of_query(&other.to_string()),
-        },
-        // An internal error of DataFusion, unless it is the last part of a known message.
-        DataFusionError::Internal(text) => wording::of_internal(text),
-        DataFusionError::ExecutionJoin(_) => wording::fault(),
-        other => wording::of_query(&other.message()),
-    }
-}
-
-/// An error that came through DataFusion or Arrow.
-fn of_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> SqlError {
-    if let Some(own) = error.downcast_ref::<SqlError>() {
-        return own.clone();
-    }
-    if let Some(own) = error.downcast_ref::<atoll::Error>() {
-        return SqlError::from(own);
-    }
-    if let Some(inner) = error.downcast_ref::<DataFusionError>() {
-        return translate(inner.find_root());
-    }
-    wording::of_query(&error.to_string())
-}
-
-/// The error of a spill file, which is the only kind of file that a query has.
-fn of_spill(error: &std::io::Error) -> SqlError {
-    let own = error.get_ref().and_then(|inner| inner.downcast_ref::<SqlError>());
-    let other = || SqlError::new(SqlErrorKind::Query, sentence(&error.to_string()));
-    own.cloned().unwrap_or_else(other)
-}
-
-/// The error for a column that is not there: perhaps its table is not there either.
-fn unknown_field(field: &Column, valid: &[Column]) -> SqlError {
-    let table_of = |column: &Column| column.relation.as_ref().map(|r| r.table().to_owned());
-    let table = table_of(field);
-    if let Some(table) = &table {
-        let mut tables: Vec<String> = valid.iter().filter_map(table_of).collect();
-        tables.sort();
-        tables.dedup();
-        if !tables.contains(table) {
-            return names::unknown_qualifier(table, tables.iter().map(String::as_str));
-        }
-    }
-    let columns = valid
-        .iter()
-        .filter(|column| table.is_none() || table_of(column) == table)
-        // One without a name of its own cannot be written.
-        .filter(|column| wording::in_sql(&column.name) == column.name)
-        .map(|column| column.name.as_str());
-    names::unknown_column(field.name(), table.as_deref(), columns)
-}
-
 #[cfg(test)]
 mod tests {
+    use sqlparser::tokenizer::Location;
+
     use super::*;
 
     #[test]
@@ -401,14 +291,5 @@ mod tests {
         let error = SqlError::new(SqlErrorKind::Syntax, "x")
             .at(Span::new(Location::new(1, 3), Location::new(1, 3)));
         assert!(error.render("\tab").ends_with("| \t ^"));
-    }
-
-    #[test]
-    fn the_place_of_a_parse_error_is_read_from_its_end() {
-        let error = SqlError::from(ParserError::ParserError(
-            "Expected: an expression, found: ; at Line: 3, Column: 14".into(),
-        ));
-        assert_eq!(error.position(), Some((3, 14)));
-        assert_eq!(error.message(), "expected: an expression, found: ;");
     }
 }

@@ -10,8 +10,8 @@ use sqlparser::ast::{Value as SqlValue, ValueWithSpan};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
-use crate::rules::arith::{self, DecimalShape};
 use crate::rules::number::{self, Number, Operation};
+use crate::rules::scalar::{self, DecimalShape};
 use crate::{names, rules, text, types};
 
 /// The row to which names in an expression refer.
@@ -106,19 +106,10 @@ fn column(ident: &Ident, row: Option<Row<'_>>) -> Result<Literal, SqlError> {
         .with_hint(Some("text stands in single quotes".to_owned()))
         .at(ident.span));
     };
-    let at = position(row.schema, row.table, ident)?;
+    let at = names::position(row.schema, row.table, ident)?;
     Ok(match row.values {
         Some(values) => Literal::of(values[at].clone(), row.schema.columns()[at].data_type),
         None => Literal::Null,
-    })
-}
-
-/// Position of a column by its name in a statement.
-pub(crate) fn position(schema: &Schema, table: &str, ident: &Ident) -> Result<usize, SqlError> {
-    let name = names::fold(ident);
-    schema.position(&name).ok_or_else(|| {
-        let known = schema.columns().iter().map(|column| column.name.as_str());
-        names::unknown_column(&name, Some(table), known).at(ident.span)
     })
 }
 
@@ -189,18 +180,18 @@ fn operation(op: &BinaryOperator) -> Operation {
     }
 }
 
-/// Arithmetic by the rules of [`rules::arith`], but with integers of 128 bits: the column of the
+/// Arithmetic by the rules of [`rules::scalar`], but with integers of 128 bits: the column of the
 /// result checks its range.
 fn numbers(left: &Literal, operation: Operation, right: &Literal) -> Result<Literal, SqlError> {
     let (result, number) = match (left, right) {
         (Literal::Integer(a), Literal::Integer(b)) => {
-            (arith::integer(operation, *a, *b).map(Literal::Integer), number::decimal(38, 0))
+            (scalar::integer(operation, *a, *b).map(Literal::Integer), number::decimal(38, 0))
         }
         (Literal::Real(a), Literal::Real(b)) => {
-            (arith::real(operation, *a, *b).map(Literal::Real), Number::Float32)
+            (scalar::real(operation, *a, *b).map(Literal::Real), Number::Float32)
         }
         (Literal::Float(_) | Literal::Real(_), _) | (_, Literal::Float(_) | Literal::Real(_)) => {
-            let result = arith::float(operation, left.float(), right.float());
+            let result = scalar::float(operation, left.float(), right.float());
             (result.map(Literal::Float), Number::Float64)
         }
         _ => {

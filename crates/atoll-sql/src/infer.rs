@@ -6,11 +6,11 @@
 use arrow_schema::{DataType as ArrowType, FieldRef, TimeUnit};
 use atoll::{COLUMNS_MAX, Column, DataType, Database, Schema, Table};
 
-use crate::copy::{Format, LoadOptions};
 use crate::csv::{self as lines, Shape};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::guess::Guess;
 use crate::input::Input;
+use crate::load::{Format, LoadOptions};
 use crate::records::Records;
 use crate::{names, parquet};
 

@@ -3,10 +3,14 @@
 //! A [`Literal`] is as exact as it was written. It becomes a [`Value`] when the type of its column
 //! is known. That step checks ranges, and lost digits are an error there.
 
-use atoll::{DataType, Value};
+use atoll::{DataType, Schema, Value};
 
-use crate::rules::{cast, show};
-use crate::text;
+use crate::error::{SqlError, SqlErrorKind};
+use crate::{show, text};
+
+/// Integers up to here are exact as floating-point numbers, as are these powers of ten.
+const EXACT_INTEGER_MAX: u128 = 1 << 53;
+const EXACT_POWER_MAX: u8 = 22;
 
 /// A constant.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,6 +106,16 @@ impl Literal {
         }
     }
 
+    /// The value in a column of a table, checked.
+    pub(crate) fn into_column(self, schema: &Schema, column: usize) -> Result<Value, SqlError> {
+        let definition = &schema.columns()[column];
+        let value = self.into_value(definition.data_type).map_err(|reason| {
+            SqlError::new(SqlErrorKind::Type, format!("column \"{}\": {reason}", definition.name))
+        })?;
+        schema.check_value(column, &value)?;
+        Ok(value)
+    }
+
     fn number_into(self, data_type: DataType) -> Result<Value, String> {
         use DataType as T;
         match data_type {
@@ -164,7 +178,7 @@ impl Literal {
     pub(crate) fn float(&self) -> f64 {
         match *self {
             Self::Integer(value) => value as f64,
-            Self::Decimal(digits, scale) => cast::decimal_to_float(digits, scale),
+            Self::Decimal(digits, scale) => decimal_to_float(digits, scale),
             Self::Float(value) => value,
             Self::Real(value) => value.into(),
             _ => f64::NAN,
@@ -177,13 +191,7 @@ impl Literal {
             Self::Null => "NULL".to_owned(),
             Self::Bool(value) => value.to_string(),
             Self::Integer(value) => value.to_string(),
-            Self::Decimal(value, 0) => value.to_string(),
-            Self::Decimal(value, scale) => {
-                let scale = usize::from(*scale);
-                let digits = format!("{:0>width$}", value.unsigned_abs(), width = scale + 1);
-                let (whole, fraction) = digits.split_at(digits.len() - scale);
-                format!("{}{whole}.{fraction}", if *value < 0 { "-" } else { "" })
-            }
+            Self::Decimal(digits, scale) => show::decimal(*digits, *scale),
             Self::Float(value) => show::double(*value),
             Self::Real(value) => show::real(*value),
             Self::Date(days) => show::date(*days),
@@ -191,6 +199,16 @@ impl Literal {
             Self::Text(text) => text::quote(text),
             other => format!("a {}", other.kind()),
         }
+    }
+
+    /// The value as a cast to text writes it; `None` for NULL.
+    pub(crate) fn to_text(&self) -> Option<String> {
+        Some(match self {
+            Self::Null => return None,
+            Self::Text(text) => text.clone(),
+            Self::Bytes(value) => show::bytes(value),
+            other => other.show(),
+        })
     }
 
     /// Name of the literal's kind, for messages.
@@ -205,6 +223,16 @@ impl Literal {
             Self::Bytes(_) => "bytea",
         }
     }
+}
+
+/// The double nearest to a decimal (`CAST-3`).
+pub(crate) fn decimal_to_float(digits: i128, scale: u8) -> f64 {
+    if digits.unsigned_abs() <= EXACT_INTEGER_MAX && scale <= EXACT_POWER_MAX {
+        // Both are exact, so dividing rounds once.
+        return digits as f64 / 10f64.powi(i32::from(scale));
+    }
+    // Reading the digits rounds once; dividing would round twice.
+    show::decimal(digits, scale).parse().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -260,5 +288,15 @@ mod tests {
         assert_eq!(Literal::Date(1).into_value(DataType::Timestamp).unwrap(), {
             Value::Timestamp(text::DAY_US)
         });
+    }
+
+    #[test]
+    fn a_decimal_becomes_the_nearest_double() {
+        assert_eq!(decimal_to_float(1, 1), 0.1);
+        assert_eq!(
+            decimal_to_float(123_456_789_012_345_678_901_234_567_890, 10),
+            12_345_678_901_234_567_890.123_456_789_0
+        );
+        assert_eq!(decimal_to_float(3, 30), 3e-30);
     }
 }

@@ -6,6 +6,7 @@
 //! `NAME-2`: a column that is created for a file keeps its name; SQL needs quotes for it unless it
 //! is a plain lower-case identifier.
 
+use atoll::{Schema, Table};
 use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, Statement};
 use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
 use sqlparser::tokenizer::{Span, Token};
@@ -120,6 +121,45 @@ pub(crate) fn column_name(name: &ObjectName) -> Result<&Ident, SqlError> {
         _ => None,
     }
     .ok_or_else(|| SqlError::new(SqlErrorKind::Syntax, format!("{name} is not a column name")))
+}
+
+/// Position of a column by its name in a statement.
+pub(crate) fn position(schema: &Schema, table: &str, ident: &Ident) -> Result<usize, SqlError> {
+    let name = fold(ident);
+    schema.position(&name).ok_or_else(|| {
+        let known = schema.columns().iter().map(|column| column.name.as_str());
+        unknown_column(&name, Some(table), known).at(ident.span)
+    })
+}
+
+/// Positions of the columns that an `INSERT` or a `COPY` names; all of them if it names none.
+pub(crate) fn target_columns<'a>(
+    table: &Table,
+    named: impl ExactSizeIterator<Item = Result<&'a Ident, SqlError>>,
+) -> Result<Vec<usize>, SqlError> {
+    let schema = table.schema();
+    if named.len() == 0 {
+        return Ok((0..schema.columns().len()).collect());
+    }
+    let mut targets = Vec::with_capacity(named.len());
+    for ident in named {
+        let ident = ident?;
+        let at = position(schema, table.name(), ident)?;
+        if targets.contains(&at) {
+            let message = format!("column \"{}\" is named twice", fold(ident));
+            return Err(SqlError::new(SqlErrorKind::Syntax, message).at(ident.span));
+        }
+        targets.push(at);
+    }
+    for (at, column) in schema.columns().iter().enumerate() {
+        if !column.nullable && !targets.contains(&at) {
+            return Err(SqlError::new(
+                SqlErrorKind::Constraint,
+                format!("column \"{}\" must not be NULL and is given no value", column.name),
+            ));
+        }
+    }
+    Ok(targets)
 }
 
 /// The name of a tablespace, as `CREATE TABLE … TABLESPACE` takes it.

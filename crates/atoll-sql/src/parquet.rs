@@ -11,12 +11,11 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::copy::{Loaded, Progress, Source};
-use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::input::{Content, Input};
 use crate::interrupt::Interrupt;
-use crate::txn::Stop;
-use crate::{arrow_value, dml, names};
+use crate::load::{Loaded, Progress, Source};
+use crate::{arrow_value, names};
 
 /// Rows that are read from a file at once.
 const BATCH_ROWS: usize = 8192;
@@ -49,7 +48,7 @@ pub(crate) fn load(
     transaction: &mut Transaction,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Loaded, Stop> {
+) -> Result<Loaded, ApplyError> {
     let builder = open(&source.input)?;
     let bytes_total = source.input.bytes();
     let schema = source.table.schema();
@@ -118,8 +117,8 @@ pub(crate) fn for_each_row(
     columns: &[usize],
     batch: &RecordBatch,
     before: u64,
-    mut each: impl FnMut(&[Value], &str) -> Result<(), Stop>,
-) -> Result<(), Stop> {
+    mut each: impl FnMut(&[Value], &str) -> Result<(), ApplyError>,
+) -> Result<(), ApplyError> {
     let place = |index: usize| format!("row {}", before + index as u64 + 1);
     let arrays: Vec<ArrayRef> = batch
         .columns()
@@ -143,7 +142,7 @@ pub(crate) fn for_each_row(
                         _ => error,
                     }
                 })
-                .and_then(|literal| dml::column_value(schema, *column, literal))
+                .and_then(|literal| literal.into_column(schema, *column))
                 .map_err(|error| error.within(&place(index)))?;
         }
         each(&row, &place(index))?;

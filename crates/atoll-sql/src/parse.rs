@@ -9,9 +9,10 @@ use sqlparser::ast::{CopyOption, CreateTableOptions, Expr, Ident, SqlOption, Sta
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
-use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Word};
 
 use crate::error::{SqlError, SqlErrorKind};
+use crate::wording::sentence;
 
 /// Deepest nesting of expressions and subqueries.
 const NESTING_MAX: usize = 128;
@@ -299,6 +300,40 @@ pub(crate) fn one(sql: &str) -> Result<Statement, SqlError> {
     }
 }
 
+impl From<TokenizerError> for SqlError {
+    fn from(error: TokenizerError) -> Self {
+        let span = Span::new(error.location, error.location);
+        Self::new(SqlErrorKind::Syntax, sentence(&error.message)).at(span)
+    }
+}
+
+impl From<ParserError> for SqlError {
+    fn from(error: ParserError) -> Self {
+        let text = match error {
+            ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
+            ParserError::RecursionLimitExceeded => {
+                "the statement is nested too deeply; split it".to_owned()
+            }
+        };
+        // The parser keeps the place at the end of its message only.
+        let (text, place) = match text.rsplit_once(" at Line: ") {
+            Some((before, place)) => (before.to_owned(), parse_location(place)),
+            None => (text, None),
+        };
+        let error = Self::new(SqlErrorKind::Syntax, sentence(&text));
+        match place {
+            Some(location) => error.at(Span::new(location, location)),
+            None => error,
+        }
+    }
+}
+
+/// Reads `3, Column: 14`.
+fn parse_location(text: &str) -> Option<Location> {
+    let (line, column) = text.split_once(", Column: ")?;
+    Some(Location::new(line.trim().parse().ok()?, column.trim().parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -398,5 +433,14 @@ mod tests {
     fn deep_nesting_is_an_error_and_not_a_crash() {
         let sql = format!("SELECT {}1{}", "(".repeat(5000), ")".repeat(5000));
         assert!(one(&sql).unwrap_err().message().contains("nested too deeply"));
+    }
+
+    #[test]
+    fn the_place_of_a_parse_error_is_read_from_its_end() {
+        let error = SqlError::from(ParserError::ParserError(
+            "Expected: an expression, found: ; at Line: 3, Column: 14".into(),
+        ));
+        assert_eq!(error.position(), Some((3, 14)));
+        assert_eq!(error.message(), "expected: an expression, found: ;");
     }
 }

@@ -7,18 +7,14 @@ use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use atoll::{Snapshot, SnapshotTable};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvider};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::names::SCHEMA;
 use crate::prune;
+use crate::query_error::external;
 use crate::scan::SnapshotScan;
-
-/// An error of the database on its way through DataFusion.
-pub(crate) fn external(error: atoll::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
 
 /// The tables of one snapshot, or of none between two statements.
 #[derive(Clone)]

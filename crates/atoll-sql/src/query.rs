@@ -32,11 +32,11 @@ use crate::limits::{self, Ledger, QueryMemory};
 use crate::names::{self, CATALOG, SCHEMA};
 use crate::provider::SnapshotCatalog;
 use crate::rules::analyze::Analyzer;
-use crate::rules::operands::QuotedLiterals;
+use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TypeNames};
 use crate::rules::{extreme, merging, prepare, sum};
-use crate::{clauses, panics, watch, wording};
+use crate::{clauses, panics, query_error, watch};
 
 /// Stack of a thread that plans and runs queries.
 const STACK_BYTES: usize = 8 << 20;
@@ -210,7 +210,7 @@ impl Engine {
             Ok(result) => result,
             Err(NoAnswer::Gone) => {
                 self.is_broken.store(true, Ordering::Relaxed);
-                Err(wording::fault())
+                Err(query_error::fault())
             }
             Err(NoAnswer::Cancelled) => {
                 task.abort();
@@ -401,7 +401,7 @@ mod tests {
             "SELECT sum(\"Volatile\"(a)) FROM generate_series(1, 100000) AS g(a) GROUP BY a % 7",
         ] {
             assert!(!engine.is_broken() || sql.contains("Volatile"));
-            assert_eq!(run(sql).unwrap_err(), wording::fault(), "{sql}");
+            assert_eq!(run(sql).unwrap_err(), query_error::fault(), "{sql}");
             assert!(engine.is_broken(), "{sql}");
         }
         assert_eq!(run("SELECT 1").unwrap().row_count(), 1);

@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
 
-use crate::provider::external;
+use crate::query_error::external;
 
 /// Most runs of present rows that become slices; with more, rows are gathered.
 const SLICES_MAX: usize = 4;

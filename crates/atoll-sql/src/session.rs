@@ -6,7 +6,7 @@ use atoll::{Database, Durability, Snapshot, Transaction, TransactionOptions, Txn
 use sqlparser::ast::{Insert, ObjectType, Statement};
 
 use crate::dml::{self, Change};
-use crate::error::{ChangeError, SqlError, SqlErrorKind};
+use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
 use crate::interrupt::{Interrupt, Question};
 use crate::parse::{self, StatementTokens};
 use crate::query::QueryResult;
@@ -288,7 +288,9 @@ impl SqlSession {
     fn apply(&mut self, change: Change) -> Result<u64, SqlError> {
         let (durability, interrupt) = (self.chosen.now(), self.interrupt());
         match &mut self.target {
-            Target::Database { open: Some(open), .. } => open.apply(change, &interrupt),
+            Target::Database { open: Some(open), .. } => {
+                open.apply(move |t, interrupt| change.apply(t, interrupt), &interrupt)
+            }
             Target::Database { db, open: None } => {
                 txn::run(db, durability, |t| change.apply(t, &interrupt))
             }
@@ -347,8 +349,8 @@ impl SqlSession {
             }
             match filled {
                 Ok(()) => {}
-                Err(txn::Stop::Fail(error)) => return Err(error),
-                Err(txn::Stop::Abort(reason)) => {
+                Err(ApplyError::Error(error)) => return Err(error),
+                Err(ApplyError::Abort(reason)) => {
                     return Err(SqlError::new(SqlErrorKind::Aborted, reason));
                 }
             }

@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(date("1970-01-02"), Ok(1));
         assert_eq!(date("2000-02-29"), Ok(11_016));
         assert!(date("2001-02-29").is_err());
-        assert_eq!(date("0001-12-31 BC").map(crate::rules::show::date), Ok("0001-12-31 BC".into()));
+        assert_eq!(date("0001-12-31 BC").map(crate::show::date), Ok("0001-12-31 BC".into()));
         assert!(date("2001-2-").is_err());
         assert_eq!(date("2000-02-29 00:00:00"), Ok(11_016));
         assert_eq!(date("1969-12-31T00:00Z"), Ok(-1));

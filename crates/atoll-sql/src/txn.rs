@@ -16,8 +16,7 @@ use std::time::Duration;
 use atoll::machine::fork::Here;
 use atoll::{Database, Transaction, TransactionOptions, TxnError, TxnResult};
 
-use crate::dml::Change;
-use crate::error::{ChangeError, SqlError, SqlErrorKind};
+use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
 use crate::interrupt::{self, Interrupt, NoAnswer};
 use crate::settings::Choice;
 
@@ -26,29 +25,6 @@ const ATTEMPTS_MAX: u32 = 1000;
 /// Longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_millis(2);
 
-/// Why a change stopped inside a transaction.
-pub(crate) enum Stop {
-    /// The transaction was aborted; trying again may succeed.
-    Abort(String),
-    /// The change itself is wrong.
-    Fail(SqlError),
-}
-
-impl From<TxnError> for Stop {
-    fn from(error: TxnError) -> Self {
-        match error {
-            TxnError::Abort(reason) => Self::Abort(format!("{reason}")),
-            TxnError::Error(error) => Self::Fail(SqlError::from(error)),
-        }
-    }
-}
-
-impl From<SqlError> for Stop {
-    fn from(error: SqlError) -> Self {
-        Self::Fail(error)
-    }
-}
-
 /// Runs a change as one transaction, and repeats it after an abort.
 ///
 /// # Errors
@@ -56,7 +32,7 @@ impl From<SqlError> for Stop {
 pub(crate) fn run(
     db: &Database,
     durability: Choice,
-    mut change: impl FnMut(&mut Transaction) -> Result<u64, Stop>,
+    mut change: impl FnMut(&mut Transaction) -> Result<u64, ApplyError>,
 ) -> Result<u64, SqlError> {
     let options = TransactionOptions { durability, ..TransactionOptions::default() };
     let mut pause = Duration::from_micros(1);
@@ -67,19 +43,19 @@ pub(crate) fn run(
             pause = (pause * 2).min(PAUSE_MAX);
         }
         let mut transaction = db.begin_with(&options)?;
-        let stopped = match change(&mut transaction) {
+        let failed = match change(&mut transaction) {
             Ok(rows) => match transaction.commit() {
                 Ok(()) => return Ok(rows),
-                Err(error) => Stop::from(error),
+                Err(error) => ApplyError::from(error),
             },
-            Err(stop) => {
+            Err(error) => {
                 transaction.rollback();
-                stop
+                error
             }
         };
-        match stopped {
-            Stop::Abort(reason) => last = reason,
-            Stop::Fail(error) => return Err(error),
+        match failed {
+            ApplyError::Abort(reason) => last = reason,
+            ApplyError::Error(error) => return Err(error),
         }
     }
     Err(SqlError::new(
@@ -88,11 +64,14 @@ pub(crate) fn run(
     ))
 }
 
+/// The change of a statement, on its way to the thread of its transaction.
+type Change = Box<dyn FnOnce(&mut Transaction) -> Result<u64, ApplyError> + Send>;
+
 /// A change that is not a statement.
 type Body = Box<dyn FnMut(&mut Transaction) -> TxnResult<u64> + Send>;
 
 enum Request {
-    Apply(Change, Interrupt),
+    Apply(Change),
     Run(Body),
     Commit(Choice),
 }
@@ -139,9 +118,13 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// Those of the change; from then on, and after an abort, that the transaction has failed.
-    pub(crate) fn apply(&mut self, change: Change, interrupt: &Interrupt) -> Result<u64, SqlError> {
-        let request = Request::Apply(change, interrupt.for_helper());
-        self.ask(request, interrupt).map_err(SqlError::from)
+    pub(crate) fn apply<C>(&mut self, change: C, interrupt: &Interrupt) -> Result<u64, SqlError>
+    where
+        C: FnOnce(&mut Transaction, &Interrupt) -> Result<u64, ApplyError> + Send + 'static,
+    {
+        let helper = interrupt.for_helper();
+        let change: Change = Box::new(move |transaction| change(transaction, &helper));
+        self.ask(Request::Apply(change), interrupt).map_err(SqlError::from)
     }
 
     /// Makes a change that is not a statement, and returns the number of rows that it touched.
@@ -243,8 +226,8 @@ fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Reply>) {
     };
     while let Ok(request) = requests.recv() {
         let reply = match request {
-            Request::Apply(change, interrupt) => {
-                change.apply(&mut transaction, &interrupt).map_err(|stop| failure(stop).into())
+            Request::Apply(change) => {
+                change(&mut transaction).map_err(|error| failure(error).into())
             }
             Request::Run(mut body) => body(&mut transaction).map_err(change_failure),
             Request::Commit(durability) => {
@@ -270,10 +253,10 @@ fn change_failure(error: TxnError) -> ChangeError {
     }
 }
 
-fn failure(stop: Stop) -> SqlError {
-    match stop {
-        Stop::Fail(error) => error,
-        Stop::Abort(reason) => SqlError::new(
+fn failure(error: ApplyError) -> SqlError {
+    match error {
+        ApplyError::Error(error) => error,
+        ApplyError::Abort(reason) => SqlError::new(
             SqlErrorKind::Aborted,
             format!("the transaction was aborted ({reason}); run it again from BEGIN"),
         ),

@@ -1,5 +1,6 @@
-//! SQL's type names, and the types of columns that they denote.
+//! The types of columns, and which names of SQL and types of Arrow denote them.
 
+use arrow_schema::{DataType as ArrowType, TimeUnit};
 use atoll::DataType;
 use sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
 
@@ -101,6 +102,48 @@ fn unknown(name: &SqlType) -> SqlError {
     };
     SqlError::unsupported(format!("a column cannot have the type {name}"))
         .with_hint(Some(hint.to_owned()))
+}
+
+/// The type of a column with values of exactly this Arrow type.
+pub(crate) fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
+    Some(match arrow {
+        ArrowType::Int16 => DataType::Int16,
+        ArrowType::Int32 => DataType::Int32,
+        ArrowType::Int64 => DataType::Int64,
+        ArrowType::Float32 => DataType::Float32,
+        ArrowType::Float64 => DataType::Float64,
+        ArrowType::Boolean => DataType::Bool,
+        ArrowType::Date32 => DataType::Date,
+        ArrowType::Timestamp(TimeUnit::Microsecond, None) => DataType::Timestamp,
+        ArrowType::Decimal128(precision, scale) => {
+            DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
+        }
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
+        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Binary,
+        _ => return None,
+    })
+}
+
+/// The Arrow type of a column's values.
+pub(crate) fn to_arrow(data_type: DataType) -> ArrowType {
+    match data_type {
+        DataType::Int16 => ArrowType::Int16,
+        DataType::Int32 => ArrowType::Int32,
+        DataType::Int64 => ArrowType::Int64,
+        DataType::Float32 => ArrowType::Float32,
+        DataType::Float64 => ArrowType::Float64,
+        DataType::Bool => ArrowType::Boolean,
+        DataType::Date => ArrowType::Date32,
+        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Decimal { precision, scale } => {
+            ArrowType::Decimal128(precision, scale.cast_signed())
+        }
+        DataType::Text => ArrowType::Utf8View,
+        DataType::Binary => ArrowType::BinaryView,
+        DataType::FixedBinary(width) => {
+            ArrowType::FixedSizeBinary(i32::try_from(width).unwrap_or(i32::MAX))
+        }
+    }
 }
 
 #[cfg(test)]

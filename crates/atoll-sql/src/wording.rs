@@ -1,52 +1,11 @@
 //! Messages of libraries about a query, in the words of SQL.
 //!
 //! `WORDING-1`: no message names a library, its types, its plans or its faults. A known message
-//! gets its own sentence here; in the others the types and values of Arrow are written as in SQL. A
-//! message that still shows internals of a library is reported as an unsupported part of SQL, or as
-//! a fault in Atoll.
+//! gets its own sentence in `query_error`; in the others the types and values of Arrow are written
+//! as in SQL. A message that still shows internals of a library is reported as an unsupported part
+//! of SQL, or as a fault in Atoll.
 
-use crate::error::{SqlError, SqlErrorKind};
-use crate::names;
-
-/// The message when Atoll or a library below it has failed, and not the statement.
-const FAULT: &str = "the query failed because of a fault in Atoll; please report it";
-
-/// The error of a query that failed through no fault of its statement.
-pub(crate) fn fault() -> SqlError {
-    SqlError::new(SqlErrorKind::Database, FAULT)
-        .with_hint(Some("the report needs the statement and the tables that it reads".to_owned()))
-}
-
-/// Translates the message of a library about a query.
-pub(crate) fn of_query(text: &str) -> SqlError {
-    known(text).unwrap_or_else(|| {
-        let told = in_sql(sentence(text).as_str());
-        if shows_insides(&told) {
-            return fault();
-        }
-        SqlError::new(SqlErrorKind::Query, told)
-    })
-}
-
-/// The same for a feature that a library does not have.
-pub(crate) fn of_missing(text: &str) -> SqlError {
-    if let Some(error) = known(text) {
-        return error;
-    }
-    let told = in_sql(sentence(text).as_str());
-    if shows_insides(&told) {
-        return SqlError::unsupported("a part of this query is not supported");
-    }
-    // Some messages are the name of the clause alone.
-    let says_so = ["support", "implement"].iter().any(|word| told.contains(word));
-    let is_not = if says_so { "" } else { " is not supported" };
-    SqlError::unsupported(format!("{told}{is_not}"))
-}
-
-/// Translates an internal error of a library: as a rule a fault.
-pub(crate) fn of_internal(text: &str) -> SqlError {
-    known(text).unwrap_or_else(fault)
-}
+use crate::show;
 
 /// A message without a backtrace and without the plea to report it elsewhere.
 fn first_part(text: &str) -> &str {
@@ -54,156 +13,8 @@ fn first_part(text: &str) -> &str {
     text.split(".\nThis issue was likely caused").next().unwrap_or(text).trim()
 }
 
-/// Known messages with their sentences.
-fn known(text: &str) -> Option<SqlError> {
-    let text = text.split("\n\nbacktrace:").next().unwrap_or(text).trim();
-    let query = |message: String, hint: &str| {
-        let hint = (!hint.is_empty()).then(|| hint.to_owned());
-        Some(SqlError::new(SqlErrorKind::Query, message).with_hint(hint))
-    };
-    let called = between(text, "argument types '", "'");
-    if text.contains("No function matches the given name and argument types")
-        && let Some(call) = called
-    {
-        return Some(no_such_call(call, text));
-    }
-    if text.contains("rojections require unique expression names") {
-        let name = between(text, "expression \"", "\" at position").map(last_name)?;
-        let message = format!("two columns of the result would have the name \"{name}\"");
-        return query(message, "name one with AS");
-    }
-    if let Some(name) = between(text, "nvalid function '", "'") {
-        let near = between(text, "Did you mean '", "'");
-        let near = names::near(name, near.into_iter());
-        let hint = near.first().map_or_else(String::new, |near| format!("did you mean {near}?"));
-        return query(format!("function {name} does not exist"), &hint);
-    }
-    if let Some(name) = text.split("duplicate qualified field name ").nth(1) {
-        let table = name.split('.').next().unwrap_or(name).trim_matches('"');
-        let message = format!("two tables of the query have the name \"{table}\"");
-        return query(message, "name one otherwise, as in FROM a, a AS b");
-    }
-    if let Some(name) = text.split("duplicate unqualified field name ").nth(1) {
-        let message = format!("two columns have the name \"{}\"", last_name(name));
-        return query(message, "name one otherwise with AS");
-    }
-    if let Some(name) = text.split("mbiguous reference to ").nth(1) {
-        let name = last_name(name.rsplit(' ').next().unwrap_or(name));
-        let message = format!("column \"{name}\" is ambiguous: more than one table has it");
-        return query(message, &format!("write its table before it, as in t.{name}"));
-    }
-    if let Some(pair) = between(text, "coerce arithmetic expression ", " to valid types") {
-        let message = format!("there is no operator for {}", in_sql(pair));
-        return query(message, "CAST one side to the type of the other");
-    }
-    if text.contains("must be in GROUP BY or an aggregate function")
-        && let Some(column) = between(text, "column \"", "\" must appear")
-    {
-        let column = in_sql(column);
-        let message = format!("{column} must appear in GROUP BY or inside an aggregate function");
-        return query(message, "");
-    }
-    if let Some(used) = between(text, "HAVING clause references: ", " must appear in") {
-        let message = format!(
-            "HAVING uses {}, which must appear in GROUP BY or inside an aggregate function",
-            in_sql(used)
-        );
-        return query(message, "WHERE filters rows before they are grouped");
-    }
-    if let Some((predicate, given)) =
-        between(text, "non-boolean predicate '", "").and_then(|rest| {
-            let (predicate, given) = rest.rsplit_once("' returning ")?;
-            Some((in_sql(predicate), in_sql(given)))
-        })
-    {
-        return query(format!("a condition is boolean, and {predicate} is {given}"), "");
-    }
-    if text.contains("aggregate function calls cannot be nested")
-        || text.contains("Aggregate function calls cannot be nested")
-    {
-        return query(
-            "an aggregate function stands inside another".to_owned(),
-            "aggregate in a subquery first",
-        );
-    }
-    if text.contains("logical expression OuterReferenceColumn")
-        || text.contains("correlated subquery") && text.contains("not support")
-    {
-        let message = "such a use of columns of the query around a subquery is not supported";
-        let hint = "a join does it, as a rule";
-        return Some(SqlError::unsupported(message).with_hint(Some(hint.to_owned())));
-    }
-    if text.contains("annot access field at argument") {
-        let message = "a column hides the table of the same name in an outer query";
-        return query(message.to_owned(), "give the table another name, as in FROM t AS other");
-    }
-    if text.contains("hysical plan does not support logical expression")
-        || text.contains("ubquery can only be used in")
-    {
-        let message = "a subquery of this form is not supported where it stands";
-        let hint = "a join, or a subquery in FROM, does it as a rule";
-        return Some(SqlError::unsupported(message).with_hint(Some(hint.to_owned())));
-    }
-    if let Some(pair) = between(text, "common type to coerce ", " in LIKE expression") {
-        let message = format!("LIKE compares texts, not {}", in_sql(pair));
-        return query(message, "CAST both sides to text");
-    }
-    if text.contains("Must be a supported arrow type name")
-        && let Some(name) = between(text, "nsupported type '", "'")
-    {
-        return query(format!("there is no type '{name}'"), "CAST takes the types of SQL");
-    }
-    if text.contains("nsupported ast node") || text.contains("nsupported AST node") {
-        return Some(SqlError::unsupported("a part of this query is not supported"));
-    }
-    if text.contains("was not provided a value for execution") {
-        let message = "parameters such as $1 are not supported";
-        return Some(SqlError::unsupported(message));
-    }
-    None
-}
-
-/// A call of a function that takes no arguments of these types, with what it takes.
-fn no_such_call(call: &str, text: &str) -> SqlError {
-    const SHOWN_MAX: usize = 6;
-    let name = call.split('(').next().unwrap_or(call);
-    let mut takes: Vec<String> = Vec::new();
-    for line in text.split("Candidate functions:").nth(1).unwrap_or("").lines() {
-        let told = in_sql(line.trim().trim_end_matches('.'));
-        let said = !told.is_empty() && told.starts_with(name) && !shows_insides(&told);
-        // Types that no column and no literal has, and functions that look at the types themselves.
-        let odd = ["Duration", "UserDefined"].iter().any(|odd| told.contains(odd));
-        if said && !odd && !takes.contains(&told) {
-            takes.push(told);
-        }
-    }
-    takes.truncate(SHOWN_MAX);
-    let hint = match takes.as_slice() {
-        [] => format!("CAST the arguments to types that {name} takes"),
-        takes => format!("there is {}; CAST the arguments", takes.join(", ")),
-    };
-    let message = format!("there is no function {}", in_sql(call));
-    SqlError::new(SqlErrorKind::Query, message).with_hint(Some(hint))
-}
-
-/// What stands between two texts; an empty `end` is the end.
-fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
-    let rest = &text[text.find(begin)? + begin.len()..];
-    if end.is_empty() { Some(rest) } else { Some(&rest[..rest.find(end)?]) }
-}
-
-/// The last name of `a.b AS c`: what the column is called.
-fn last_name(text: &str) -> &str {
-    let text = text.rsplit(" AS ").next().unwrap_or(text);
-    // The name of an expression is the whole of it.
-    if text.contains('(') {
-        return text.trim_matches('"');
-    }
-    text.rsplit('.').next().unwrap_or(text).trim_matches('"')
-}
-
 /// Whether a message still shows the insides of a library.
-fn shows_insides(text: &str) -> bool {
+pub(crate) fn shows_insides(text: &str) -> bool {
     const INSIDES: [&str; 26] = [
         "DataFusion",
         "datafusion",
@@ -456,16 +267,10 @@ fn literal(word: &str, value: &str) -> String {
 /// A decimal that is shown as its digits and its scale.
 fn decimal(value: &str, scale: &str) -> String {
     let value = value.strip_prefix("Some(").and_then(|v| v.strip_suffix(')')).unwrap_or(value);
-    let (Ok(digits), Ok(scale)) = (value.parse::<i128>(), scale.parse::<usize>()) else {
-        return value.to_owned();
-    };
-    if scale == 0 {
-        return digits.to_string();
+    match (value.parse(), scale.parse()) {
+        (Ok(digits), Ok(scale)) => show::decimal(digits, scale),
+        _ => value.to_owned(),
     }
-    let sign = if digits < 0 { "-" } else { "" };
-    let text = format!("{:0>width$}", digits.unsigned_abs(), width = scale + 1);
-    let (whole, part) = text.split_at(text.len() - scale);
-    format!("{sign}{whole}.{part}")
 }
 
 #[cfg(test)]
@@ -506,32 +311,5 @@ mod tests {
         ] {
             assert_eq!(in_sql(given), wanted, "{given}");
         }
-    }
-
-    #[test]
-    fn messages_that_show_insides_are_faults() {
-        for text in [
-            "Assertion failed: compatible: DFSchema { inner: Schema { fields: [] } }.\nThis issue \
-             was likely caused by a bug in DataFusion's code.",
-            "Internal error: oh.\nThis issue was likely caused by a bug in DataFusion's code.",
-        ] {
-            assert_eq!(of_query(text), fault());
-        }
-        let missing = of_missing("Unsupported ast node Pivot { table: Ident { } }");
-        assert_eq!(missing.kind(), SqlErrorKind::Unsupported);
-        assert_eq!(missing.message(), "a part of this query is not supported");
-        assert_eq!(of_missing("TOP").message(), "TOP is not supported");
-    }
-
-    #[test]
-    fn a_call_that_there_is_not_is_told_with_those_that_there_are() {
-        let error = of_query(
-            "Internal error: Function 'sum' failed.\nThis issue was likely caused by a bug in \
-             DataFusion's code. No function matches the given name and argument types \
-             'sum(Utf8View)'. You might need to add explicit type casts.\n\tCandidate \
-             functions:\n\tsum(Decimal)\n\tsum(Int64)\n\tsum(UInt64)\n\tsum(Duration)",
-        );
-        assert_eq!(error.message(), "there is no function sum(text)");
-        assert_eq!(error.hint(), Some("there is sum(numeric), sum(bigint); CAST the arguments"));
     }
 }

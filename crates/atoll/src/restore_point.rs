@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, Utc};
+
 /// A moment in the history of a database that its logs record; it is displayed in UTC, as in
 /// `2026-11-21 10:00:00.000000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -27,23 +29,8 @@ pub(crate) fn now_us() -> u64 {
 
 /// A time as text, in UTC.
 pub(crate) fn utc(time_us: u64) -> String {
-    let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
-    let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}Z")
-}
-
-/// Year, month and day of a day since 1970. Years begin in March here, so that a leap day is the
-/// last day of a year; 400 years have 146,097 days.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468; // from the 1st of March of the year 0
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let march = (5 * day + 2) / 153;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
-    (year, month, day - (153 * march + 2) / 5 + 1)
+    let time = i64::try_from(time_us).ok().and_then(DateTime::from_timestamp_micros);
+    time.unwrap_or(DateTime::<Utc>::MAX_UTC).format("%Y-%m-%d %H:%M:%S%.6fZ").to_string()
 }
 
 #[cfg(test)]

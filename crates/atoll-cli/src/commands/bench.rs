@@ -6,10 +6,10 @@ use atoll_bench::durable::{checkpoint, commit, recovery};
 use atoll_bench::{BenchError, floor, snapshot, timestamps, tpcb, tpcc, ycsb};
 use serde::Serialize;
 
-use super::progress::Progress;
 use crate::args::{Bench, BenchArgs, GlobalArgs};
 use crate::error::Result;
 use crate::output::{Output, Style};
+use crate::progress::Progress;
 
 /// Runs the command.
 ///

@@ -7,7 +7,6 @@ pub mod list;
 pub mod load;
 pub mod log;
 pub mod nodes;
-pub mod progress;
 pub mod restore;
 pub mod snapshots;
 pub mod sql;

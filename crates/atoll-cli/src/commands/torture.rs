@@ -4,10 +4,10 @@ use atoll_bench::crash::{self, CrashArgs};
 use atoll_bench::torture::{self, TortureArgs};
 
 use super::bench::tell;
-use super::progress::Progress;
 use crate::args::{GlobalArgs, OtherTorture, TortureCommand};
 use crate::error::{CliError, Result};
 use crate::output::{Output, Style};
+use crate::progress::Progress;
 
 /// Runs the command.
 ///

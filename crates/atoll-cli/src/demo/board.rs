@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use atoll::{Database, Table, Value};
-use atoll_sql::{Format, Input, LoadOptions, Progress, SqlSession};
+use atoll_sql::{Format, Input, LoadOptions, SqlSession};
 
 use super::files::Rows;
 use super::screen::Screen;
@@ -144,6 +144,3 @@ impl Board {
         Ok(MISSING_AIRPORTS.len() as u64)
     }
 }
-
-/// What [`Screen::loading`] hands to a load.
-pub type OnProgress<'a> = dyn FnMut(Progress) + 'a;

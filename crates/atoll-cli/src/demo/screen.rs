@@ -5,12 +5,15 @@
 
 use std::time::Duration;
 
+use atoll_sql::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::board::OnProgress;
 use crate::error::Result;
 use crate::output::{Style, say};
 use crate::size;
+
+/// What [`Screen::loading`] hands to a load.
+pub type OnProgress<'a> = dyn FnMut(Progress) + 'a;
 
 /// The demo's part of the terminal.
 pub struct Screen {

@@ -2,4 +2,5 @@
 
 pub mod json;
 pub mod rows;
+pub mod snapshots;
 pub mod table;

@@ -342,7 +342,7 @@ fn colored(text: &str, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::ColorChoice;
+    use crate::output::ColorChoice;
 
     fn names() -> Names {
         let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

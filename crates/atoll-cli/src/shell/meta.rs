@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use atoll_sql::Format;
 
-use crate::commands::{load, snapshots};
 use crate::error::{CliError, Result};
+use crate::loading::{self, Job};
+use crate::render::snapshots;
 use crate::shell::{Flow, Shell, describe};
 use crate::size;
 
@@ -127,7 +128,7 @@ pub fn parse(line: &str) -> Result<Meta> {
         (r"\load", [file, table, key @ ..]) if key.len() <= 1 => Ok(Meta::Load {
             file: PathBuf::from(file),
             table: (*table).to_owned(),
-            key: key.iter().flat_map(|key| load::split_names(key)).collect(),
+            key: key.iter().flat_map(|key| loading::split_names(key)).collect(),
         }),
         (r"\refresh", []) => Ok(Meta::Refresh),
         (r"\snapshots", []) => Ok(Meta::Snapshots),
@@ -259,11 +260,11 @@ fn refresh(shell: &mut Shell<'_>) -> Result<()> {
 }
 
 fn load_file(shell: &mut Shell<'_>, file: PathBuf, table: String, key: Vec<String>) -> Result<()> {
-    let format = Format::of_path(&file).ok_or_else(|| load::unknown_format(&file))?;
+    let format = Format::of_path(&file).ok_or_else(|| loading::unknown_format(&file))?;
     let options = atoll_sql::LoadOptions::default();
-    let job = load::Job { create: !key.is_empty(), file, table, key, format, options };
-    let done = load::load(shell.session.database()?, &job, shell.session.question())?;
-    load::write(shell.output, &done)
+    let job = Job { create: !key.is_empty(), file, table, key, format, options };
+    let done = loading::load(shell.session.database()?, &job, shell.session.question())?;
+    loading::write(shell.output, &done)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use arrow_array::types::{
     Int64Type, TimestampMicrosecondType,
 };
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
-use arrow_schema::{ArrowError, DataType as ArrowType, TimeUnit};
+use arrow_schema::{ArrowError, DataType as ArrowType};
 use atoll::{DataType, Value};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{
@@ -23,67 +23,12 @@ use datafusion::logical_expr::{
 };
 
 use super::number::Number;
-use super::{external, plan_error, show};
+use super::plan_error;
 use crate::arrow_value;
 use crate::error::{SqlError, SqlErrorKind};
-use crate::literal::Literal;
-use crate::text;
-
-/// Integers up to here are exact as floating-point numbers, as are these powers of ten.
-const EXACT_INTEGER_MAX: u128 = 1 << 53;
-const EXACT_POWER_MAX: u8 = 22;
-
-/// The type of a column with values of exactly this Arrow type.
-pub(crate) fn column_type(arrow: &ArrowType) -> Option<DataType> {
-    Some(match arrow {
-        ArrowType::Int16 => DataType::Int16,
-        ArrowType::Int32 => DataType::Int32,
-        ArrowType::Int64 => DataType::Int64,
-        ArrowType::Float32 => DataType::Float32,
-        ArrowType::Float64 => DataType::Float64,
-        ArrowType::Boolean => DataType::Bool,
-        ArrowType::Date32 => DataType::Date,
-        ArrowType::Timestamp(TimeUnit::Microsecond, None) => DataType::Timestamp,
-        ArrowType::Decimal128(precision, scale) => {
-            DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
-        }
-        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
-        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Binary,
-        _ => return None,
-    })
-}
-
-/// The Arrow type of a column's values.
-pub(crate) fn arrow_type(data_type: DataType) -> ArrowType {
-    match data_type {
-        DataType::Int16 => ArrowType::Int16,
-        DataType::Int32 => ArrowType::Int32,
-        DataType::Int64 => ArrowType::Int64,
-        DataType::Float32 => ArrowType::Float32,
-        DataType::Float64 => ArrowType::Float64,
-        DataType::Bool => ArrowType::Boolean,
-        DataType::Date => ArrowType::Date32,
-        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::Decimal { precision, scale } => {
-            ArrowType::Decimal128(precision, scale.cast_signed())
-        }
-        DataType::Text => ArrowType::Utf8View,
-        DataType::Binary => ArrowType::BinaryView,
-        DataType::FixedBinary(width) => {
-            ArrowType::FixedSizeBinary(i32::try_from(width).unwrap_or(i32::MAX))
-        }
-    }
-}
-
-/// The double nearest to a decimal.
-pub(crate) fn decimal_to_float(digits: i128, scale: u8) -> f64 {
-    if digits.unsigned_abs() <= EXACT_INTEGER_MAX && scale <= EXACT_POWER_MAX {
-        // Both are exact, so dividing rounds once.
-        return digits as f64 / 10f64.powi(i32::from(scale));
-    }
-    // Reading the digits rounds once; dividing would round twice.
-    Literal::Decimal(digits, scale).show().parse().unwrap_or(f64::NAN)
-}
+use crate::literal::{Literal, decimal_to_float};
+use crate::query_error::external;
+use crate::{text, types};
 
 /// Moves the point of a decimal, rounding half away from zero; `None` where the digits overflow.
 fn rounded(digits: i128, from: u8, to: u8) -> Option<i128> {
@@ -124,7 +69,7 @@ pub(crate) fn convert(value: Literal, to: DataType) -> Result<Value, String> {
     };
     match (value, to) {
         (L::Null, _) => Ok(Value::Null),
-        (value, T::Text) => Ok(show::text(&value).map_or(Value::Null, Value::Text)),
+        (value, T::Text) => Ok(value.to_text().map_or(Value::Null, Value::Text)),
         (value @ (L::Float(_) | L::Real(_)), T::Int16 | T::Int32 | T::Int64) => {
             let (wide, shown) = (value.float(), value.show());
             let nearest = wide.round_ties_even();
@@ -199,13 +144,13 @@ pub(crate) fn expression(expr: Expr, from: &ArrowType, to: &ArrowType) -> Result
     }
     if !exists(from, to) {
         let name = |arrow| {
-            column_type(arrow).map_or_else(|| arrow.to_string(), |t: DataType| t.to_string())
+            types::of_arrow(arrow).map_or_else(|| arrow.to_string(), |t: DataType| t.to_string())
         };
         let message = format!("{} cannot be cast to {}", name(from), name(to));
         return Err(plan_error(SqlErrorKind::Type, message));
     }
     if let Expr::Literal(value, metadata) = &expr
-        && (column_type(to).is_some() && (column_type(from).is_some() || value.is_null()))
+        && (types::of_arrow(to).is_some() && (types::of_arrow(from).is_some() || value.is_null()))
     {
         match array(&value.to_array()?, to) {
             Ok(array) => {
@@ -218,7 +163,7 @@ pub(crate) fn expression(expr: Expr, from: &ArrowType, to: &ArrowType) -> Result
             Err(_) => {}
         }
     }
-    if is_lossless(from, to) || column_type(to).is_none() || column_type(from).is_none() {
+    if is_lossless(from, to) || types::of_arrow(to).is_none() || types::of_arrow(from).is_none() {
         return Ok(Expr::Cast(ArrowCast::new(Box::new(expr), to.clone())));
     }
     Ok(ScalarUDF::from(Cast::new(to.clone())).call(vec![expr]))
@@ -227,8 +172,8 @@ pub(crate) fn expression(expr: Expr, from: &ArrowType, to: &ArrowType) -> Result
 /// Whether there is a cast between two types of columns; others are not for this module to refuse.
 fn exists(from: &ArrowType, to: &ArrowType) -> bool {
     use DataType as T;
-    let (Some(from), Some(to)) = (column_type(from), column_type(to)) else { return true };
-    let is_number = |data_type: DataType| Number::of(&arrow_type(data_type)).is_some();
+    let (Some(from), Some(to)) = (types::of_arrow(from), types::of_arrow(to)) else { return true };
+    let is_number = |data_type: DataType| Number::of(&types::to_arrow(data_type)).is_some();
     match (from, to) {
         (T::Text, _) | (_, T::Text) => true,
         (T::Bool, T::Int32) | (T::Int32 | T::Int64, T::Bool) => true,
@@ -270,7 +215,7 @@ fn is_lossless(from: &ArrowType, to: &ArrowType) -> bool {
 
 /// The cast of a batch.
 fn array(from: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
-    let Some(data_type) = column_type(to) else {
+    let Some(data_type) = types::of_arrow(to) else {
         return internal_err!("a cast to {to} is Arrow's own");
     };
     let plain = arrow_value::plain(from).map_err(fault)?;
@@ -453,7 +398,7 @@ impl ScalarUDFImpl for Cast {
     }
 
     fn display_name(&self, arguments: &[Expr]) -> Result<String> {
-        let name = column_type(&self.to).map_or_else(|| self.to.to_string(), |t| t.to_string());
+        let name = types::of_arrow(&self.to).map_or_else(|| self.to.to_string(), |t| t.to_string());
         Ok(format!("CAST({} AS {name})", arguments[0]))
     }
 
@@ -492,15 +437,5 @@ mod tests {
         assert!(cast(Literal::Float(999.996), money).is_err());
         assert!(cast(Literal::Float(f64::NAN), DataType::Int32).is_err());
         assert!(cast(Literal::Float(9.3e18), DataType::Int64).is_err());
-    }
-
-    #[test]
-    fn a_decimal_becomes_the_nearest_double() {
-        assert_eq!(decimal_to_float(1, 1), 0.1);
-        assert_eq!(
-            decimal_to_float(123_456_789_012_345_678_901_234_567_890, 10),
-            12_345_678_901_234_567_890.123_456_789_0
-        );
-        assert_eq!(decimal_to_float(3, 30), 3e-30);
     }
 }

@@ -6,35 +6,34 @@
 //! every operator has operands of the types that PostgreSQL would give them. It inserts the same
 //! functions that `INSERT` and `UPDATE` use for single values.
 //!
-//! In reading order: [`number`] (types of numbers), [`arith`] (operators), [`cast`] and [`show`]
-//! (casts and text), [`temporal`] (dates and times), [`operands`] (which types operands get),
-//! [`analyze`] (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and
-//! ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and [`merging`] (rewriting before and
-//! during planning).
+//! In reading order: [`number`] (types of numbers), [`scalar`] and [`arith`] (operators), [`cast`],
+//! [`temporal`] (dates and times), [`typed`], [`operands`], [`common_type`] and [`quoted`] (which
+//! types operands get), [`analyze`] (the walk over a plan), [`guard`] (order of evaluation),
+//! [`subqueries`] (IN, ANY and ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and
+//! [`merging`] (rewriting before and during planning).
 
 pub(crate) mod analyze;
 pub(crate) mod arith;
 pub(crate) mod canonical;
 pub(crate) mod cast;
+pub(crate) mod common_type;
 pub(crate) mod extreme;
 pub(crate) mod guard;
 pub(crate) mod merging;
 pub(crate) mod number;
 pub(crate) mod operands;
 pub(crate) mod prepare;
-pub(crate) mod show;
+pub(crate) mod quoted;
+pub(crate) mod scalar;
 pub(crate) mod subqueries;
 pub(crate) mod sum;
 pub(crate) mod temporal;
+pub(crate) mod typed;
 
 use datafusion::error::DataFusionError;
 
 use crate::error::{SqlError, SqlErrorKind};
-
-/// An error of ours on its way through DataFusion.
-pub(crate) fn external(error: SqlError) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
+use crate::query_error::external;
 
 /// An error that planning finds.
 pub(crate) fn plan_error(kind: SqlErrorKind, message: impl Into<String>) -> DataFusionError {

@@ -32,8 +32,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::external;
 use crate::error::SqlError;
+use crate::query_error::external;
 
 /// DataFusion's rule that rewrites them.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{ArrayRef, PrimitiveArray};
-use arrow_schema::{ArrowError, DataType as ArrowType, Field, FieldRef};
+use arrow_schema::{ArrowError, DataType as ArrowType, Field, FieldRef, TimeUnit};
 use chrono::{Datelike, NaiveDate};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::planner::TypePlanner;
@@ -21,11 +21,14 @@ use datafusion::logical_expr::{
 use sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
 
 use super::number::{DIGITS_MAX, Number, Operation};
-use super::operands::TIMESTAMP;
-use super::{cast, external, plan_error};
+use super::plan_error;
 use crate::error::{SqlError, SqlErrorKind};
+use crate::query_error::external;
 use crate::text::DAY_US;
 use crate::types;
+
+/// Timestamps of columns and expressions.
+pub(crate) const TIMESTAMP: ArrowType = ArrowType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Marks the type `numeric` without digits; the value that is cast decides how many it gets.
 const NUMERIC: &str = "atoll.numeric";
@@ -54,7 +57,7 @@ impl TypePlanner for TypeNames {
             | SqlType::Array(_)
             | SqlType::Struct(..)
             | SqlType::Regclass => return Ok(None),
-            other => field(cast::arrow_type(types::column_type(other).map_err(external)?)),
+            other => field(types::to_arrow(types::column_type(other).map_err(external)?)),
         })))
     }
 }
@@ -352,7 +355,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::rules::show;
+    use crate::show;
     use crate::text;
 
     #[test]

@@ -6,15 +6,18 @@
 //! in one log, in the order in which they happened, so one log does not wait for another, except
 //! until a table has been created.
 //!
-//! The thread that reads a log applies nothing: it passes the commits to a few applier threads, and
-//! each of them applies the changes to its own segments. So the changes of a row keep their order.
+//! The thread that reads a log applies nothing: it passes the commits in batches to a few applier
+//! threads (`apply`).
 //!
 //! - `RECOVER-1`: recovery applies exactly the transactions with a GSN up to the durable horizon.
 //! - `RECOVER-2`: the log behind the horizon is cut off before the database writes anything.
 
+mod apply;
+mod batch;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use atoll_log::LogError;
@@ -22,28 +25,21 @@ use atoll_log::block::{Header, IdleWatermark, Kind};
 use atoll_log::control::{Checkpoint, Control};
 use atoll_log::files::place_of;
 use atoll_log::log::Start;
-use atoll_log::scan::{LogChunk, Scan};
-use atoll_machine::{Hints, Machine, Medium, Native};
-use atoll_memory::Member;
-use atoll_storage::redo::Changes;
-use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
+use atoll_log::scan::Scan;
+use atoll_machine::{Medium, Native};
+use atoll_storage::Table;
 use atoll_txn::describe;
 
-use super::load::member;
 use crate::core::Engine;
 use crate::error::{Error, Result};
 use crate::progress::OpenPart;
+use apply::Applier;
+use batch::{Batch, PendingBlock};
 
-/// A batch of commits is sent to the appliers when it has this many bytes,
-const BATCH_BYTES: usize = 1 << 20;
-/// and this many batches may wait for an applier.
+/// Batches that may wait for an applier.
 const BATCHES: usize = 16;
-/// A batch keeps at most this many log chunks in memory, even if few of their bytes count.
-const BATCH_WINDOWS: usize = 2;
-/// Changes that are applied in one section of the gate.
-const CHANGES_IN_SECTION: usize = 64;
-/// Bytes of the next commit that are prefetched while one is applied.
-const AHEAD_BYTES: usize = 1 << 10;
+/// Bytes that a thread reads between two reports of its progress.
+const REPORT_BYTES: u64 = 1 << 20;
 
 /// What the logs contain.
 pub(super) struct Found {
@@ -85,12 +81,6 @@ struct Tables {
     reading: bool,
 }
 
-/// A block that waits for the horizon, with the chunk that contains it.
-struct PendingBlock {
-    header: Header,
-    chunk: Arc<LogChunk>,
-}
-
 /// A log and what has been read of it.
 struct Read {
     scan: Scan,
@@ -105,71 +95,11 @@ struct Read {
     appliers: Vec<SyncSender<Arc<Batch>>>,
 }
 
-/// Commits that are at or below the horizon.
-#[derive(Default)]
-struct Batch {
-    commits: Vec<(Header, ChangesIn)>,
-    /// The chunks that contain them. The batch holds each chunk once, because counting references
-    /// for each commit would take most of the threads' time.
-    chunks: Vec<Arc<LogChunk>>,
-    bytes: usize,
-}
-
-/// The place of a commit's changes.
-enum ChangesIn {
-    /// In the chunk of this number.
-    Chunk(usize),
-    /// In memory, joined from pieces.
-    Joined(Vec<u8>),
-}
-
-impl Batch {
-    fn push(&mut self, held: PendingBlock) {
-        self.bytes += held.header.payload_bytes as usize;
-        if self.chunks.last().is_none_or(|last| !Arc::ptr_eq(last, &held.chunk)) {
-            self.chunks.push(held.chunk);
-        }
-        self.commits.push((held.header, ChangesIn::Chunk(self.chunks.len() - 1)));
-    }
-
-    fn push_joined(&mut self, header: Header, changes: Vec<u8>) {
-        self.bytes += changes.len();
-        self.commits.push((header, ChangesIn::Joined(changes)));
-    }
-
-    /// The commits with their changes.
-    fn iter(&self) -> impl Iterator<Item = (&Header, &[u8])> {
-        self.commits.iter().map(|(header, place)| match place {
-            ChangesIn::Chunk(number) => (header, self.chunks[*number].payload(header)),
-            ChangesIn::Joined(changes) => (header, &changes[..]),
-        })
-    }
-}
-
-/// The state of a thread that applies changes.
-struct Applier {
-    member: Member,
-    /// This applier's part, and the number of parts, among which segments are divided.
-    part: (u64, u64),
-    /// Whether to wait for a table that the reader of the first log may still find.
-    may_wait: bool,
-    /// The tables that have been looked up.
-    tables: Vec<Option<Arc<Table<Native>>>>,
-    hints: Hints,
-}
-
-impl Applier {
-    fn new(engine: &Engine, part: (u64, u64), may_wait: bool) -> Result<Self> {
-        let (member, hints) = (member(engine)?, Hints::default());
-        Ok(Self { member, part, may_wait, tables: Vec::new(), hints })
-    }
-}
-
 impl Read {
     /// Sends the batch to all appliers. After the appliers have been released the batch is kept:
     /// the caller of [`replay`], which then knows the horizon at the crash, applies the rest.
     fn send(&mut self) {
-        if self.batch.commits.is_empty() || self.appliers.is_empty() {
+        if self.batch.is_empty() || self.appliers.is_empty() {
             return;
         }
         let batch = Arc::new(std::mem::take(&mut self.batch));
@@ -304,7 +234,7 @@ impl Common<'_> {
         loop {
             // Not for each block, because updating a shared counter would take most of the threads'
             // time.
-            if read.scan.at() - counted >= BATCH_BYTES as u64 {
+            if read.scan.at() - counted >= REPORT_BYTES {
                 self.progress.add(read.scan.at() - counted);
                 counted = read.scan.at();
             }
@@ -357,7 +287,7 @@ impl Common<'_> {
             let Some(held) = read.held.pop_front() else { return Ok(()) };
             self.pass_on(read, held)?;
             // A block that records a horizon far ahead can free many commits at once.
-            if read.batch.bytes >= BATCH_BYTES || read.batch.chunks.len() >= BATCH_WINDOWS {
+            if read.batch.is_full() {
                 read.send();
             }
         }
@@ -416,113 +346,6 @@ impl Common<'_> {
         all.extend_from_slice(held.chunk.payload(header));
         read.batch.push_joined(held.header, all);
         Ok(())
-    }
-
-    /// Applies the received batches, as far as they concern the segments of this applier.
-    fn apply_all(
-        &self,
-        batches: &Receiver<Arc<Batch>>,
-        log: usize,
-        part: (u64, u64),
-    ) -> Result<()> {
-        // The reader of the first log has read all tables that its commits use, and may wait for
-        // this thread.
-        let mut applier = Applier::new(self.engine, part, log != 0)?;
-        let mut done = Ok(());
-        while let Ok(batch) = batches.recv() {
-            if done.is_ok() {
-                done = self.apply(&mut applier, &batch);
-            }
-            // Batches after an error are dropped, so that the reader does not wait for space in the
-            // channel.
-            if done.is_err() {
-                self.failed.store(true, Ordering::Relaxed);
-                self.changed.notify_all();
-            }
-        }
-        done
-    }
-
-    /// Applies changes of commits in their order, in groups: the targets of all changes of a group
-    /// are prefetched before the first of them is stored.
-    fn apply(&self, applier: &mut Applier, batch: &Batch) -> Result<()> {
-        let Applier { member, part: (part, parts), may_wait, tables, hints } = applier;
-        let mut commits = batch.iter();
-        let mut open: Option<(&Header, Changes<'_>)> = None;
-        // Changes, each with the end of its cells in `cells`.
-        let mut window = Vec::with_capacity(CHANGES_IN_SECTION);
-        let mut cells = Vec::with_capacity(4 * CHANGES_IN_SECTION);
-        loop {
-            let section = member.enter();
-            let change = Change::forward(section.inside());
-            window.clear();
-            cells.clear();
-            while window.len() < CHANGES_IN_SECTION {
-                let Some((header, changes)) = &mut open else {
-                    let Some((header, payload)) = commits.next() else { break };
-                    // Usually the next commit follows this one in memory.
-                    Native::prefetch(payload.as_ptr_range().end, AHEAD_BYTES);
-                    open = Some((header, Changes::new(payload)));
-                    continue;
-                };
-                let first = cells.len();
-                let read = changes.read(&mut cells, |head| {
-                    (head.row.segment() + u64::from(head.table.0)) % *parts == *part
-                });
-                let Some(head) = read.ok_or_else(|| self.bad_block(header, "changes of rows"))?
-                else {
-                    open = None;
-                    continue;
-                };
-                let number = head.table.0 as usize;
-                if tables.get(number).is_none_or(Option::is_none) {
-                    let Some(table) = self.table(number, *may_wait)? else {
-                        if self.failed.load(Ordering::Relaxed) {
-                            return Ok(()); // Another thread returns the error.
-                        }
-                        return Err(self.bad_block(header, "changes of known tables"));
-                    };
-                    let tablespace = self.engine.table_options(table.id()).tablespace;
-                    if tablespace != Some(header.tablespace.into()) {
-                        return Err(self.bad_block(header, "changes of its own tables"));
-                    }
-                    tables.resize(tables.len().max(number + 1), None);
-                    tables[number] = Some(table);
-                }
-                let Some(table) = &tables[number] else { continue };
-                self.add_segments(table, change, head.row.segment())?;
-                table.hint_at_redo(head.row, &cells[first..], hints);
-                window.push((head, cells.len()));
-            }
-            hints.give::<Native>();
-            let mut first = 0;
-            for (head, end) in window.iter().copied() {
-                if let Some(table) = &tables[head.table.0 as usize] {
-                    table.redo(change, head, &cells[first..end])?;
-                }
-                first = end;
-            }
-            if window.len() < CHANGES_IN_SECTION {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Adds segments to a table until it has the segment `number`.
-    fn add_segments(&self, table: &Table<Native>, change: Change, number: u64) -> Result<()> {
-        /// More segments than workers can ever have begun ahead of each other.
-        const AHEAD_MAX: u64 = 1 << 16;
-        if number < table.segment_count() {
-            return Ok(());
-        }
-        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
-        if number >= table.segment_count() + AHEAD_MAX {
-            let what = "the segment is far behind the last one";
-            let row = number * SEGMENT_ROWS as u64;
-            let table = table.name().to_owned();
-            return Err(StorageError::BadRecord { table, row, what }.into());
-        }
-        Ok(table.add_segments(change, number + 1)?)
     }
 
     /// The error for a block with a correct checksum and a payload of no meaning.

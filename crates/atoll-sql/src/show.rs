@@ -5,7 +5,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, TimestampMicrosecondType};
 use arrow_schema::{DataType as ArrowType, TimeUnit};
 
-use crate::literal::Literal;
 use crate::text::DAY_US;
 
 /// A number's shortest digits that read back as the same number, with an exponent where PostgreSQL
@@ -53,6 +52,18 @@ pub(crate) fn double(value: f64) -> String {
 /// A `real`.
 pub(crate) fn real(value: f32) -> String {
     special(value.into()).map_or_else(|| float(&format!("{value:e}"), 6), str::to_owned)
+}
+
+/// A decimal that is stored as its digits, with as many of them behind the point as the scale says.
+pub(crate) fn decimal(digits: i128, scale: u8) -> String {
+    if scale == 0 {
+        return digits.to_string();
+    }
+    let scale = usize::from(scale);
+    let sign = if digits < 0 { "-" } else { "" };
+    let shown = format!("{:0>width$}", digits.unsigned_abs(), width = scale + 1);
+    let (whole, fraction) = shown.split_at(shown.len() - scale);
+    format!("{sign}{whole}.{fraction}")
 }
 
 /// Year, month and day of a day since 1970-01-01 in the Gregorian calendar, of any year; year 0 is
@@ -112,20 +123,6 @@ pub fn moment(array: &dyn Array, row: usize) -> Option<String> {
 /// Bytes as `\x` and hexadecimal digits.
 pub(crate) fn bytes(bytes: &[u8]) -> String {
     bytes.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
-}
-
-/// A value as text; `None` for NULL.
-pub(crate) fn text(literal: &Literal) -> Option<String> {
-    Some(match literal {
-        Literal::Null => return None,
-        Literal::Float(value) => double(*value),
-        Literal::Real(value) => real(*value),
-        Literal::Text(text) => text.clone(),
-        Literal::Date(days) => date(*days),
-        Literal::Timestamp(micros) => timestamp(*micros),
-        Literal::Bytes(value) => bytes(value),
-        number => number.show(),
-    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,256 @@
+//! A file on its way into a table: what is loaded, with which options, and the rows one by one.
+//!
+//! `csv` and `parquet` read a file and pass its rows to an [`Inserter`]; `copy` chooses between
+//! them. A row with a key that exists is treated as [`OnConflict`] says, before the transaction
+//! would fail because of it.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll::{Error, Index, Range, Table, Transaction, TxnError, Value};
+
+use crate::error::{ApplyError, SqlError};
+use crate::input::Input;
+use crate::interrupt::Interrupt;
+
+/// Rows between two reports of progress.
+pub(crate) const ROWS_PER_REPORT: u64 = 8192;
+
+/// The format of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// Lines of fields; fields may be in double quotes.
+    Csv {
+        /// Whether the first line names the columns.
+        header: bool,
+        /// The ASCII character between two fields.
+        delimiter: u8,
+        /// The text of a field without a value; in quotes it is text.
+        null: String,
+    },
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl Format {
+    /// Comma-separated values with the names of the columns in the first line.
+    pub fn csv() -> Self {
+        Self::Csv { header: true, delimiter: b',', null: String::new() }
+    }
+
+    /// The format that the name of a file implies, `.csv`, `.tsv` (both with a header) or
+    /// `.parquet`, perhaps with the ending of a compressed file behind it.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        const PACKED: [&str; 8] = ["gz", "gzip", "zst", "zstd", "bz2", "xz", "lz4", "zip"];
+        let ending = |path: &Path| Some(path.extension()?.to_str()?.to_ascii_lowercase());
+        let outer = ending(path)?;
+        let inner = match PACKED.contains(&outer.as_str()) {
+            true => ending(Path::new(path.file_stem()?))?,
+            false => outer,
+        };
+        match inner.as_str() {
+            "csv" => Some(Self::csv()),
+            "tsv" => Some(Self::Csv { header: true, delimiter: b'\t', null: String::new() }),
+            "parquet" | "pq" => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+}
+
+/// The treatment of a row with a key that the table has already, perhaps from the same file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnConflict {
+    /// The load fails, and nothing is loaded.
+    #[default]
+    Fail,
+    /// The row is skipped. So is a row with values that another row has in a unique index.
+    Skip,
+    /// The row replaces the one with its primary key. A row with values that another row has in a
+    /// unique index still makes the load fail.
+    Replace,
+}
+
+/// The treatment of rows and values that are refused by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadOptions {
+    /// For keys that exist.
+    pub on_conflict: OnConflict,
+    /// Truncates timestamps that are finer than a microsecond.
+    pub truncate_timestamps: bool,
+}
+
+/// The outcome of a load, by rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Loaded {
+    /// Rows that are new in the table.
+    pub inserted: u64,
+    /// Rows that were skipped.
+    pub skipped: u64,
+    /// Rows that replaced another.
+    pub replaced: u64,
+}
+
+impl Loaded {
+    /// Rows that were written.
+    pub fn rows(&self) -> u64 {
+        self.inserted + self.replaced
+    }
+}
+
+/// How far a load has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Bytes of the file read so far, compressed if it is; for Parquet in proportion to the rows.
+    pub bytes_done: u64,
+    /// Bytes of the file.
+    pub bytes_total: u64,
+    /// Rows read so far. Falls back to 0 when others aborted the transaction.
+    pub rows: u64,
+}
+
+/// A file on its way into a table.
+pub(crate) struct Source {
+    /// The table.
+    pub(crate) table: Table,
+    /// The file.
+    pub(crate) input: Input,
+    /// The format of the file.
+    pub(crate) format: Format,
+    /// Positions of the columns that the statement names, in its order.
+    pub(crate) columns: Option<Vec<usize>>,
+    /// The treatment of rows and values that are refused by default.
+    pub(crate) options: LoadOptions,
+    /// The outcome of the last attempt to load the rows.
+    pub(crate) tally: Tally,
+}
+
+/// The place where a load reports its outcome.
+#[derive(Clone, Default)]
+pub(crate) struct Tally(Arc<Mutex<Loaded>>);
+
+impl Tally {
+    pub(crate) fn set(&self, loaded: Loaded) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
+    }
+
+    pub(crate) fn get(&self) -> Loaded {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tag of a `COPY` that has written so many rows.
+    pub(crate) fn tag(&self, rows: u64) -> String {
+        match self.get() {
+            Loaded { skipped: skipped @ 1.., .. } => format!("COPY {rows}, {skipped} skipped"),
+            Loaded { replaced: replaced @ 1.., .. } => {
+                format!("COPY {rows}, {replaced} of them replaced others")
+            }
+            _ => format!("COPY {rows}"),
+        }
+    }
+}
+
+impl Source {
+    /// What puts the rows into the table.
+    pub(crate) fn inserter<'s>(
+        &'s self,
+        interrupt: &'s Interrupt,
+    ) -> Result<Inserter<'s>, SqlError> {
+        let mut unique = Vec::new();
+        if self.options.on_conflict == OnConflict::Skip {
+            let schema = self.table.schema();
+            for spec in self.table.indexes().into_iter().filter(|spec| spec.unique) {
+                let columns = spec.columns.iter().filter_map(|name| schema.position(name));
+                unique.push((self.table.index(&spec.name)?, columns.collect()));
+            }
+        }
+        Ok(Inserter { source: self, interrupt, unique, loaded: Loaded::default() })
+    }
+}
+
+/// Puts the rows of a file into its table.
+pub(crate) struct Inserter<'s> {
+    source: &'s Source,
+    interrupt: &'s Interrupt,
+    /// Unique indexes. Conflicting rows are searched for before each insert: the transaction cannot
+    /// continue after a conflict that the insert itself finds.
+    unique: Vec<(Index, Vec<usize>)>,
+    /// The outcome so far.
+    pub(crate) loaded: Loaded,
+}
+
+impl Inserter<'_> {
+    /// Inserts one row, or applies the chosen treatment if its key exists; `place` is its position
+    /// in the file.
+    pub(crate) fn insert(
+        &mut self,
+        transaction: &mut Transaction,
+        row: &[Value],
+        place: impl Fn() -> String,
+    ) -> Result<(), ApplyError> {
+        self.interrupt.check_row()?;
+        let conflict = self.source.options.on_conflict;
+        let table = &self.source.table;
+        let mut taken = false;
+        for (index, columns) in &self.unique {
+            taken = taken || has_row(transaction, index, columns, row)?;
+        }
+        if !taken {
+            match transaction.insert(table, row) {
+                Ok(()) => {
+                    self.loaded.inserted += 1;
+                    return Ok(());
+                }
+                Err(TxnError::Error(Error::DuplicateKey { .. }))
+                    if conflict != OnConflict::Fail => {}
+                Err(error) => return Err(within(error, place)),
+            }
+        }
+        if conflict == OnConflict::Skip {
+            self.loaded.skipped += 1;
+            return Ok(());
+        }
+        let schema = table.schema();
+        let key: Vec<Value> = schema.primary_key().iter().map(|at| row[*at].clone()).collect();
+        let others = (0..row.len()).filter(|at| !schema.is_in_key(*at));
+        let changes: Vec<(usize, Value)> = others.map(|at| (at, row[at].clone())).collect();
+        if !changes.is_empty() {
+            transaction.update(table, &key, &changes).map_err(|error| within(error, place))?;
+        }
+        self.loaded.replaced += 1;
+        Ok(())
+    }
+}
+
+/// Whether a table has a row with the values that a new row has in a unique index.
+fn has_row(
+    transaction: &mut Transaction,
+    index: &Index,
+    columns: &[usize],
+    row: &[Value],
+) -> Result<bool, ApplyError> {
+    let values: Vec<Value> = columns.iter().map(|at| row[*at].clone()).collect();
+    if values.contains(&Value::Null) {
+        return Ok(false);
+    }
+    let mut found = false;
+    transaction.scan(
+        index,
+        Range::prefix(&values),
+        |_| (),
+        |()| {
+            found = true;
+            ControlFlow::Break(())
+        },
+    )?;
+    Ok(found)
+}
+
+fn within(error: TxnError, place: impl Fn() -> String) -> ApplyError {
+    match ApplyError::from(error) {
+        ApplyError::Error(error) => ApplyError::Error(error.within(&place())),
+        abort => abort,
+    }
+}

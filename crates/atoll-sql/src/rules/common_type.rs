@@ -1,0 +1,198 @@
+//! The common type of several values: of the branches of `CASE`, of rows and columns that are
+//! merged, and of a list behind `IN`.
+
+use arrow_schema::DataType as ArrowType;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{Case, Expr, Operator, lit};
+
+use super::canonical::canonical;
+use super::number::{DIGITS_MAX, Number};
+use super::operands::{compare, comparison, truth};
+use super::plan_error;
+use super::temporal::TIMESTAMP;
+use super::typed::Typed;
+use crate::error::SqlErrorKind;
+use crate::{text, types};
+
+/// The type that values of these types merge into, where it is for this module to say.
+pub(crate) fn merged<'a>(types: impl Iterator<Item = &'a ArrowType> + Clone) -> Option<ArrowType> {
+    let mut typed = types.filter(|arrow| !arrow.is_null());
+    let numbers: Option<Vec<Number>> = typed.clone().map(Number::of).collect();
+    if let Some(numbers) = numbers {
+        return numbers.into_iter().reduce(Number::merged).map(Number::arrow);
+    }
+    let is_time = |arrow: &&ArrowType| **arrow == ArrowType::Date32 || **arrow == TIMESTAMP;
+    let first = typed.clone().next()?;
+    if typed.clone().all(|arrow| is_time(&arrow)) && !typed.all(|arrow| arrow == first) {
+        return Some(TIMESTAMP);
+    }
+    None
+}
+
+/// Values that one column or result is to hold, all of one type.
+///
+/// # Errors
+/// Text beside a number or a time, and a quoted literal that is no value of the type of the others.
+pub(crate) fn merge(values: Vec<Typed>) -> Result<Vec<Expr>> {
+    let values = values.into_iter().map(Typed::narrowed).collect::<Result<Vec<_>>>()?;
+    let is_typed = |value: &&Typed| value.untyped().is_none() && !value.arrow.is_null();
+    let typed: Vec<&Typed> = values.iter().filter(is_typed).collect();
+    let Some(first) = typed.first() else {
+        return Ok(values.into_iter().map(|value| value.expr).collect());
+    };
+    if let Some(other) = typed.iter().find(|other| first.is_apart_from(other)) {
+        let message =
+            format!("{} and {} have no type in common", first.type_name(), other.type_name());
+        return Err(plan_error(SqlErrorKind::Type, message));
+    }
+    let merged = merged(typed.iter().map(|value| &value.arrow));
+    let mut common = merged.unwrap_or_else(|| first.arrow.clone());
+    if let ArrowType::Decimal128(..) = common {
+        // The digits of quoted numbers stay as they are written.
+        for (_, scale) in values.iter().filter_map(|value| text::decimal(value.untyped()?.trim())) {
+            let quoted = Number::Decimal { precision: DIGITS_MAX, scale };
+            common = Number::of(&common).map_or(quoted, |number| number.merged(quoted)).arrow();
+        }
+    }
+    let is_ours = types::of_arrow(&common).is_some();
+    values
+        .into_iter()
+        .map(|value| {
+            if value.arrow.is_null() && is_ours {
+                return Ok(lit(ScalarValue::try_from(&common)?));
+            }
+            let is_number = value.number().is_some() || value.untyped().is_some();
+            let is_time = value.arrow == ArrowType::Date32;
+            match is_ours && (is_number || is_time) {
+                true => value.into_type(&common).map(|value| value.expr),
+                false => Ok(value.expr),
+            }
+        })
+        .collect()
+}
+
+/// Numbers that are compared with each other, all of one type.
+fn aligned(values: Vec<Typed>, join: fn(Number, Number) -> Number) -> Result<Vec<Typed>> {
+    let typed = |value: &&Typed| !value.arrow.is_null();
+    let numbers: Option<Vec<Number>> = values.iter().filter(typed).map(Typed::number).collect();
+    let Some(common) = numbers.as_ref().and_then(|all| all.iter().copied().reduce(join)) else {
+        return Ok(values);
+    };
+    let wide = numbers
+        .unwrap_or_default()
+        .into_iter()
+        .map(|number| number.comparison(common))
+        .find(|arrow| matches!(arrow, ArrowType::Decimal256(..)));
+    let common = wide.unwrap_or_else(|| common.arrow());
+    values
+        .into_iter()
+        .map(|value| if value.arrow.is_null() { Ok(value) } else { value.into_type(&common) })
+        .collect()
+}
+
+/// `value IN (…)`. As in PostgreSQL, several constants merge into one type, and anything else is
+/// compared by itself.
+///
+/// `join` makes one condition of two.
+pub(crate) fn in_list(
+    value: Typed,
+    list: Vec<Typed>,
+    negated: bool,
+    join: impl Fn(Expr, Operator, Expr) -> Expr,
+) -> Result<Expr> {
+    let mut items = Vec::with_capacity(list.len());
+    for item in list {
+        items.push(item.beside(&value)?);
+    }
+    let (constants, others): (Vec<_>, Vec<_>) =
+        items.into_iter().partition(|item| !item.expr.any_column_refs());
+    let (constants, singles) = match constants.len() {
+        0 | 1 => (Vec::new(), constants.into_iter().chain(others).collect::<Vec<_>>()),
+        _ => (constants, others),
+    };
+    let (op, both) = match negated {
+        false => (Operator::Eq, Operator::Or),
+        true => (Operator::NotEq, Operator::And),
+    };
+    let mut found = None;
+    if !constants.is_empty() {
+        let mut all = vec![value.clone()];
+        all.extend(constants);
+        for item in &all[1..] {
+            // Only to refuse what cannot be compared.
+            comparison(value.clone(), op, item.clone())?;
+        }
+        // The constants become the type into which all merge, which is compared with the value's.
+        let value = all[0].clone();
+        let mut all = aligned(all, Number::merged)?;
+        all.remove(0);
+        let common = all[0].number().zip(value.number()).map(|(a, b)| a.comparison(b));
+        let in_common = |item: Typed| match &common {
+            Some(common) if !item.arrow.is_null() => item.into_type(common),
+            _ => Ok(item),
+        };
+        all = all.into_iter().map(in_common).collect::<Result<_>>()?;
+        let first = in_common(value)?;
+        // Constants are looked up by their bits.
+        let list = all.into_iter().map(|item| canonical(item.expr, &item.arrow)).collect();
+        let value = Box::new(canonical(first.expr, &first.arrow));
+        found = Some(Expr::InList(InList::new(value, list, negated)));
+    }
+    for item in singles {
+        let one = compare(value.clone(), op, item)?;
+        found = Some(match found {
+            Some(before) => join(before, both, one),
+            None => one,
+        });
+    }
+    Ok(found.unwrap_or_else(|| lit(negated)))
+}
+
+/// `CASE`, with one type for what is compared and one for what results.
+pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Case> {
+    let (whens, thens): (Vec<_>, Vec<_>) = case.when_then_expr.into_iter().unzip();
+    let typed = |expr: Box<Expr>| Typed::new(*expr, schema);
+    let mut results: Vec<Typed> = thens.into_iter().map(typed).collect::<Result<_>>()?;
+    let has_else = case.else_expr.is_some();
+    results.extend(case.else_expr.map(typed).transpose()?);
+    let mut results = merge(results)?;
+    let else_expr = if has_else { results.pop().map(Box::new) } else { None };
+    let mut whens: Vec<Typed> = whens.into_iter().map(typed).collect::<Result<_>>()?;
+    let (mut expr, mut compared_whens) = (None, Vec::new());
+    if case.expr.is_none() {
+        for when in &mut whens {
+            when.expr = truth(when.clone())?;
+        }
+    }
+    if let Some(value) = case.expr {
+        let value = typed(value)?;
+        let mut all = vec![value.clone()];
+        for when in whens {
+            // Only to refuse what cannot be compared.
+            comparison(value.clone(), Operator::Eq, when.clone())?;
+            all.push(when.beside(&value)?);
+        }
+        let mut aligned = aligned(all, Number::operand)?.into_iter();
+        let value = aligned.next().unwrap_or(value);
+        if value.number().is_some_and(Number::is_float) {
+            // DataFusion looks for the value by its bits.
+            for when in aligned.by_ref() {
+                compared_whens.push(Typed {
+                    expr: compare(value.clone(), Operator::Eq, when)?,
+                    arrow: ArrowType::Boolean,
+                });
+            }
+            whens = compared_whens;
+        } else {
+            expr = Some(Box::new(value.expr));
+            whens = aligned.collect();
+        }
+    }
+    let when_then_expr = whens
+        .into_iter()
+        .zip(results)
+        .map(|(when, then)| (Box::new(when.expr), Box::new(then)))
+        .collect();
+    Ok(Case { expr, when_then_expr, else_expr })
+}

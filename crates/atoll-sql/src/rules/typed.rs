@@ -1,0 +1,108 @@
+//! An expression with its type, and quoted literals, which take the type of the other operand.
+
+use arrow_schema::DataType as ArrowType;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::{Expr, ExprSchemable};
+
+use super::cast;
+use super::number::{DIGITS_MAX, Number};
+use crate::{text, types};
+
+/// An expression and its type.
+#[derive(Debug, Clone)]
+pub(crate) struct Typed {
+    pub(crate) expr: Expr,
+    pub(crate) arrow: ArrowType,
+}
+
+impl Typed {
+    /// An expression over the columns of a schema.
+    pub(crate) fn new(expr: Expr, schema: &DFSchema) -> Result<Self> {
+        let arrow = expr.get_type(schema)?;
+        Ok(Self { expr, arrow })
+    }
+
+    pub(super) fn number(&self) -> Option<Number> {
+        Number::of(&self.arrow)
+    }
+
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.arrow, ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View)
+    }
+
+    /// The text of a quoted literal that has no type yet.
+    pub(super) fn untyped(&self) -> Option<&str> {
+        match &self.expr {
+            Expr::Literal(
+                ScalarValue::Utf8(Some(text))
+                | ScalarValue::Utf8View(Some(text))
+                | ScalarValue::LargeUtf8(Some(text)),
+                _,
+            ) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Its type as SQL names it.
+    pub(super) fn type_name(&self) -> String {
+        types::of_arrow(&self.arrow).map_or_else(|| self.arrow.to_string(), |t| t.to_string())
+    }
+
+    /// The family of types that can be compared and merged with each other, where it is known.
+    pub(super) fn family(&self) -> Option<u8> {
+        Some(match &self.arrow {
+            _ if self.number().is_some() => 0,
+            _ if self.is_text() => 1,
+            ArrowType::Date32 | ArrowType::Timestamp(..) => 2,
+            ArrowType::Boolean => 3,
+            ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => 4,
+            _ => return None,
+        })
+    }
+
+    /// Whether no operator and no column takes both.
+    pub(super) fn is_apart_from(&self, other: &Self) -> bool {
+        matches!((self.family(), other.family()), (Some(a), Some(b)) if a != b)
+    }
+
+    /// As a value of another type.
+    pub(crate) fn into_type(self, to: &ArrowType) -> Result<Self> {
+        Ok(Self { expr: cast::expression(self.expr, &self.arrow, to)?, arrow: to.clone() })
+    }
+
+    /// A whole number that is written without a type is an `integer` where it fits, as in
+    /// PostgreSQL; the planner reads it as a `bigint`.
+    pub(crate) fn narrowed(self) -> Result<Self> {
+        match self.expr {
+            Expr::Literal(ScalarValue::Int64(Some(value)), _) if i32::try_from(value).is_ok() => {
+                self.into_type(&ArrowType::Int32)
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// A quoted literal with the type of `other`; the digits of a number stay as they are written.
+    pub(super) fn beside(self, other: &Self) -> Result<Self> {
+        let Some(written) = self.untyped() else { return Ok(self) };
+        if other.untyped().is_some() || other.is_text() {
+            return Ok(self);
+        }
+        let wanted = match other.number() {
+            Some(Number::Decimal { .. }) => match text::decimal(written.trim()) {
+                Some((_, scale)) => ArrowType::Decimal128(DIGITS_MAX, scale.cast_signed()),
+                None => other.arrow.clone(),
+            },
+            _ => other.arrow.clone(),
+        };
+        match types::of_arrow(&wanted) {
+            Some(_) => self.into_type(&wanted),
+            None => Ok(self),
+        }
+    }
+}
+
+/// Two operands, quoted literals with the type of the other side.
+pub(super) fn resolved(left: Typed, right: Typed) -> Result<(Typed, Typed)> {
+    let (beside_right, beside_left) = (left.clone().beside(&right)?, right.beside(&left)?);
+    Ok((beside_right, beside_left))
+}

@@ -1,0 +1,153 @@
+//! The appliers: threads that store the changes of commits into the tables.
+//!
+//! Each applier has a part of the segments and applies the changes of its part in the order of the
+//! log. So the changes of a row keep their order.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, PoisonError};
+
+use atoll_log::block::Header;
+use atoll_machine::{Hints, Machine, Native};
+use atoll_memory::Member;
+use atoll_storage::redo::Changes;
+use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
+
+use super::Common;
+use super::batch::Batch;
+use crate::core::Engine;
+use crate::durable::load::member;
+use crate::error::Result;
+
+/// Changes that are applied in one section of the gate.
+const CHANGES_IN_SECTION: usize = 64;
+/// Bytes of the next commit that are prefetched while one is applied.
+const AHEAD_BYTES: usize = 1 << 10;
+
+/// The state of a thread that applies changes.
+pub(super) struct Applier {
+    member: Member,
+    /// This applier's part, and the number of parts, among which segments are divided.
+    part: (u64, u64),
+    /// Whether to wait for a table that the reader of the first log may still find.
+    may_wait: bool,
+    /// The tables that have been looked up.
+    tables: Vec<Option<Arc<Table<Native>>>>,
+    hints: Hints,
+}
+
+impl Applier {
+    pub(super) fn new(engine: &Engine, part: (u64, u64), may_wait: bool) -> Result<Self> {
+        let (member, hints) = (member(engine)?, Hints::default());
+        Ok(Self { member, part, may_wait, tables: Vec::new(), hints })
+    }
+}
+
+impl Common<'_> {
+    /// Applies the received batches, as far as they concern the segments of this applier.
+    pub(super) fn apply_all(
+        &self,
+        batches: &Receiver<Arc<Batch>>,
+        log: usize,
+        part: (u64, u64),
+    ) -> Result<()> {
+        // The reader of the first log has read all tables that its commits use, and may wait for
+        // this thread.
+        let mut applier = Applier::new(self.engine, part, log != 0)?;
+        let mut done = Ok(());
+        while let Ok(batch) = batches.recv() {
+            if done.is_ok() {
+                done = self.apply(&mut applier, &batch);
+            }
+            // Batches after an error are dropped, so that the reader does not wait for space in the
+            // channel.
+            if done.is_err() {
+                self.failed.store(true, Ordering::Relaxed);
+                self.changed.notify_all();
+            }
+        }
+        done
+    }
+
+    /// Applies changes of commits in their order, in groups: the targets of all changes of a group
+    /// are prefetched before the first of them is stored.
+    pub(super) fn apply(&self, applier: &mut Applier, batch: &Batch) -> Result<()> {
+        let Applier { member, part: (part, parts), may_wait, tables, hints } = applier;
+        let mut commits = batch.iter();
+        let mut open: Option<(&Header, Changes<'_>)> = None;
+        // Changes, each with the end of its cells in `cells`.
+        let mut window = Vec::with_capacity(CHANGES_IN_SECTION);
+        let mut cells = Vec::with_capacity(4 * CHANGES_IN_SECTION);
+        loop {
+            let section = member.enter();
+            let change = Change::forward(section.inside());
+            window.clear();
+            cells.clear();
+            while window.len() < CHANGES_IN_SECTION {
+                let Some((header, changes)) = &mut open else {
+                    let Some((header, payload)) = commits.next() else { break };
+                    // Usually the next commit follows this one in memory.
+                    Native::prefetch(payload.as_ptr_range().end, AHEAD_BYTES);
+                    open = Some((header, Changes::new(payload)));
+                    continue;
+                };
+                let first = cells.len();
+                let read = changes.read(&mut cells, |head| {
+                    (head.row.segment() + u64::from(head.table.0)) % *parts == *part
+                });
+                let Some(head) = read.ok_or_else(|| self.bad_block(header, "changes of rows"))?
+                else {
+                    open = None;
+                    continue;
+                };
+                let number = head.table.0 as usize;
+                if tables.get(number).is_none_or(Option::is_none) {
+                    let Some(table) = self.table(number, *may_wait)? else {
+                        if self.failed.load(Ordering::Relaxed) {
+                            return Ok(()); // Another thread returns the error.
+                        }
+                        return Err(self.bad_block(header, "changes of known tables"));
+                    };
+                    let tablespace = self.engine.table_options(table.id()).tablespace;
+                    if tablespace != Some(header.tablespace.into()) {
+                        return Err(self.bad_block(header, "changes of its own tables"));
+                    }
+                    tables.resize(tables.len().max(number + 1), None);
+                    tables[number] = Some(table);
+                }
+                let Some(table) = &tables[number] else { continue };
+                self.add_segments(table, change, head.row.segment())?;
+                table.hint_at_redo(head.row, &cells[first..], hints);
+                window.push((head, cells.len()));
+            }
+            hints.give::<Native>();
+            let mut first = 0;
+            for (head, end) in window.iter().copied() {
+                if let Some(table) = &tables[head.table.0 as usize] {
+                    table.redo(change, head, &cells[first..end])?;
+                }
+                first = end;
+            }
+            if window.len() < CHANGES_IN_SECTION {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds segments to a table until it has the segment `number`.
+    fn add_segments(&self, table: &Table<Native>, change: Change, number: u64) -> Result<()> {
+        /// More segments than workers can ever have begun ahead of each other.
+        const AHEAD_MAX: u64 = 1 << 16;
+        if number < table.segment_count() {
+            return Ok(());
+        }
+        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        if number >= table.segment_count() + AHEAD_MAX {
+            let what = "the segment is far behind the last one";
+            let row = number * SEGMENT_ROWS as u64;
+            let table = table.name().to_owned();
+            return Err(StorageError::BadRecord { table, row, what }.into());
+        }
+        Ok(table.add_segments(change, number + 1)?)
+    }
+}
