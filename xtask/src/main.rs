@@ -40,15 +40,6 @@ const ONCE: [&str; 6] =
 const BESIDE: [&str; 2] = ["peers", "fuzz"];
 const FILE_LINES_MAX: usize = 1000;
 const CODE_LINES_MAX: usize = 500;
-/// Files in `crates` that still have more lines outside of tests.
-const LONG_FILES: [&str; 6] = [
-    "atoll-machine/src/medium/crash/mod.rs",
-    "atoll-storage/src/index.rs",
-    "atoll-txn/src/row.rs",
-    "atoll-txn/src/worker/apply.rs",
-    "atoll-log/src/log.rs",
-    "atoll/src/transaction.rs",
-];
 const LINE_COLUMNS_MAX: usize = 100;
 
 fn main() -> ExitCode {
@@ -183,8 +174,7 @@ fn check_files(root: &Path, faults: &mut Vec<String>) {
             faults.push(format!("{shown} has {lines} lines, at most {FILE_LINES_MAX}"));
         }
         let lines = code_lines(&shown, &text);
-        let is_known = LONG_FILES.iter().any(|long| shown.strip_prefix("crates/") == Some(long));
-        if lines > CODE_LINES_MAX && !is_known {
+        if lines > CODE_LINES_MAX {
             faults.push(format!("{shown} has {lines} lines of code, at most {CODE_LINES_MAX}"));
         }
         for (at, line) in text.lines().enumerate() {

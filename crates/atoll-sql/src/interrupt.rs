@@ -56,11 +56,6 @@ impl Interrupt {
         self.question.as_ref().map(|_| Arc::clone(&self.is_cancelled))
     }
 
-    /// The same for a thread that works for the asking thread, which waits meanwhile.
-    pub(crate) fn for_helper(&self) -> Self {
-        Self { question: None, ..self.clone() }
-    }
-
     /// Asks now and then; for loops over rows.
     ///
     /// # Errors

@@ -127,13 +127,13 @@ impl SqlSession {
     /// statement. An open transaction takes none after any of these.
     pub fn change(
         &mut self,
-        mut body: impl FnMut(&mut Transaction) -> TxnResult<u64> + Send + 'static,
+        mut body: impl FnMut(&mut Transaction) -> TxnResult<u64>,
     ) -> Result<u64, ChangeError> {
         self.check_owner()?;
         self.writable("a change")?;
         let durability = self.chosen.now();
         match &mut self.target {
-            Target::Database { open: Some(open), .. } => open.run(Box::new(body)),
+            Target::Database { open: Some(open), .. } => open.run(body),
             Target::Database { db, open: None } => {
                 let options = TransactionOptions { durability, ..TransactionOptions::default() };
                 let done =
@@ -289,7 +289,7 @@ impl SqlSession {
         let (durability, interrupt) = (self.chosen.now(), self.interrupt());
         match &mut self.target {
             Target::Database { open: Some(open), .. } => {
-                open.apply(move |t, interrupt| change.apply(t, interrupt), &interrupt)
+                open.apply(|t| change.apply(t, &interrupt))
             }
             Target::Database { db, open: None } => {
                 txn::run(db, durability, |t| change.apply(t, &interrupt))

@@ -10,6 +10,7 @@
 pub mod accounting;
 pub mod any;
 pub mod before_image;
+mod column_set;
 pub mod common;
 pub mod describe;
 pub mod edits;

@@ -14,8 +14,9 @@ use atoll_storage::stable::{PerRow, StableVec};
 use atoll_storage::types::COLUMNS_MAX;
 use atoll_storage::{RowId, Schema, StorageError, Table, TableId};
 
+use crate::column_set::ColumnSet;
 pub use crate::place::INDEXES_MAX;
-use crate::row::{ColumnSet, Row};
+use crate::row::Row;
 use crate::rows::Meta;
 use crate::scheme::{Guarded, Place, Scheme, States};
 

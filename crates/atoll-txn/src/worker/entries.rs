@@ -11,7 +11,8 @@ use atoll_storage::image::plain;
 use atoll_storage::ordered::{Spot, encode};
 use atoll_storage::{RowId, TableId, Value};
 
-use crate::row::{ColumnSet, Row};
+use crate::column_set::ColumnSet;
+use crate::row::Row;
 use crate::scheme::Scheme;
 use crate::tables::TableContext;
 

@@ -11,10 +11,11 @@ use super::step::Step;
 use super::txn::TxnState;
 use crate::accounting::Component;
 use crate::before_image::BeforeImage;
+use crate::column_set::ColumnSet;
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::row::{ColumnSet, Direct, Moves, Own, Row, RowEdit};
+use crate::row::{Direct, Moves, Own, Row, RowEdit};
 use crate::scheme::{AbortReason, Conflict, Scheme, Seen};
 use crate::tables::TableContext;
 
