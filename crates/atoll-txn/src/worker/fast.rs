@@ -14,10 +14,9 @@ use super::ops::Checked;
 use super::step::Here;
 use super::txn::TxnState;
 use crate::before_image::BeforeImage;
-use crate::error::OpError;
 use crate::scheme::{AbortReason, Conflict, FetchOnce, Scheme, Seen};
 
-/// How the fast path ended.
+/// How the fast path ended. It reports no errors, so that this fits into registers.
 pub(super) enum Fast {
     /// The operation has been executed.
     Done,
@@ -25,8 +24,6 @@ pub(super) enum Fast {
     Fallback,
     /// The scheme has refused a request.
     Conflict(Conflict),
-    /// An error rolls the transaction back.
-    Failed(OpError),
 }
 
 impl From<Conflict> for Fast {

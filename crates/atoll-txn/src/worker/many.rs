@@ -107,7 +107,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             {
                 match txn.try_fast(here, (found, wanted.hash), aim, input, output) {
                     Fast::Done => return Step::Done(()),
-                    Fast::Fallback | Fast::Failed(_) => {}
+                    Fast::Fallback => {}
                     Fast::Conflict(conflict) => return Step::Conflict(conflict),
                 }
             }
@@ -259,8 +259,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             };
             match self.try_fast(here, (*found, hash), aim, input, output) {
                 Fast::Done => at += 1,
-                // The general path reports errors.
-                Fast::Fallback | Fast::Failed(_) => break Ok(()),
+                Fast::Fallback => break Ok(()),
                 Fast::Conflict(conflict) => break Err(conflict),
             }
         };

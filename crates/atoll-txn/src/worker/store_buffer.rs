@@ -3,7 +3,7 @@
 //! A store in place reads the value that it replaces, and would wait for its cache line. So the
 //! last few puts of an [cursor](super::cursor) are kept here while their cache lines arrive.
 
-use atoll_storage::{PlainColumn, RowId};
+use atoll_storage::{PlainColumn, RowId, StorageError};
 
 /// Puts that are kept. The cache lines of a put have arrived after one or two more puts.
 const KEPT: usize = 4;
@@ -18,6 +18,8 @@ pub(super) struct StoreBuffer {
     puts: Vec<Put>,
     oldest: usize,
     len: usize,
+    /// Why a put that was taken out could not be stored.
+    failed: Option<StorageError>,
 }
 
 /// An id that no row has.
@@ -31,7 +33,7 @@ struct Put {
 
 impl Default for StoreBuffer {
     fn default() -> Self {
-        Self { rows: [NO_ROW; KEPT], puts: Vec::new(), oldest: 0, len: 0 }
+        Self { rows: [NO_ROW; KEPT], puts: Vec::new(), oldest: 0, len: 0, failed: None }
     }
 }
 
@@ -84,6 +86,17 @@ impl StoreBuffer {
         let Put { column, bytes } = &self.puts[self.oldest];
         (self.oldest, self.len) = ((self.oldest + 1) % KEPT, self.len - 1);
         Some((row, *column, &bytes[..column.width()]))
+    }
+
+    /// Notes that a put that was taken out could not be stored.
+    #[cold]
+    pub(super) fn fail(&mut self, error: StorageError) {
+        self.failed = Some(error);
+    }
+
+    /// The error of [`StoreBuffer::fail`].
+    pub(super) fn take_failed(&mut self) -> Option<StorageError> {
+        self.failed.take()
     }
 
     /// Discards all puts.

@@ -67,6 +67,8 @@ struct Cursor<'w, S: Scheme<M>, M: Machine> {
     inside: Option<Inside>,
     /// The caller's closure has returned.
     returned: bool,
+    /// Why pending puts could not be stored; the transaction has been rolled back.
+    failed: Option<OpError>,
 }
 
 impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
@@ -85,7 +87,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.check_table(table)?;
         let keys = Keys::of(self, table);
         let call = self.reborrow();
-        let mut access = Cursor { call, table, keys, inside: None, returned: false };
+        let mut access = Cursor { call, table, keys, inside: None, returned: false, failed: None };
         body(&mut access);
         access.returned = true;
         access.leave()
@@ -117,7 +119,10 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
             _ => match self.renew() {
                 Ok(Some(inside)) => inside,
                 Ok(None) => return Fast::Fallback,
-                Err(error) => return Fast::Failed(error),
+                Err(error) => {
+                    self.failed = Some(error);
+                    return Fast::Fallback;
+                }
             },
         };
         let Call { engine, thread: Thread { store_buffer, .. }, txn } = &mut self.call;
@@ -147,7 +152,10 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
         let Some(inside) = self.inside else { return Ok(()) };
         let Call { engine, thread: Thread { store_buffer, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
-        let stored = txn.store_all(context, Change::forward(inside), store_buffer);
+        let stored = match store_buffer.take_failed() {
+            Some(error) => Err(error),
+            None => txn.store_all(context, Change::forward(inside), store_buffer),
+        };
         self.go_out();
         stored.map_err(|error| self.call.fail(error))
     }
@@ -175,13 +183,11 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
         buffers: Buffers<'_>,
     ) -> Result<bool, OpError> {
         self.leave()?;
-        match fast {
-            Fast::Conflict(conflict) => self.call.on_conflict(conflict, &mut 0)?,
-            Fast::Failed(error) if self.call.is_open() => {
-                return Err(self.call.fail_with(error));
-            }
-            Fast::Failed(error) => return Err(error),
-            Fast::Done | Fast::Fallback => {}
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if let Fast::Conflict(conflict) = fast {
+            self.call.on_conflict(conflict, &mut 0)?;
         }
         self.table.hash_of(key)?; // Checks that it is one key.
         let mut is_there = true;
@@ -233,7 +239,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         if store_buffer.is_full()
             && let Err(error) = self.store_oldest(context, change, store_buffer)
         {
-            return Fast::Failed(error.into());
+            store_buffer.fail(error);
+            return Fast::Fallback;
         }
         store_buffer.push(row, column, bytes);
         Fast::Done
