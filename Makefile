@@ -39,7 +39,7 @@ setup:
 	@scripts/setup.sh
 
 build: setup
-	@echo "== building atoll (the first time DataFusion too: some 12 minutes on two cores)"
+	@echo "== building atoll (the first time DataFusion too: about half an hour on two cores)"
 	cargo build --locked --release $(UPPER)
 
 # The fastest there is: DataFusion as above, the rest three times.

@@ -1,6 +1,6 @@
 //! Atoll: an embedded database engine for one big machine.
 //!
-//! Transactions run on all NUMA nodes at once, and any other process takes an instant, isolated,
+//! Transactions run on all cores at once, and any other process takes an instant, isolated,
 //! zero-copy snapshot of the live database as Arrow data.
 //!
 //! [`Database::create`] creates a database in memory and [`Database::open`] one in a folder, from
