@@ -43,6 +43,15 @@ pub(crate) struct Slot {
     pid: u32,
 }
 
+/// The time that a thread runs a statement, which a panic may end.
+struct Inside<'s>(&'s Slot);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        *self.0.thread() = None;
+    }
+}
+
 impl Slot {
     fn new(db: atoll::Database) -> Self {
         let core = Core { session: SqlSession::on_database(db.clone()), db };
@@ -67,10 +76,9 @@ impl Slot {
         let done = {
             let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
             *self.thread() = me;
+            let _inside = Inside(self);
             let open = core.as_mut().filter(|_| !self.is_closed.load(Ordering::SeqCst));
-            let done = open.ok_or(CLOSED).and_then(work);
-            *self.thread() = None;
-            done
+            open.ok_or(CLOSED).and_then(work)
         };
         // A thread that closed it meanwhile has left the rest to this one.
         if self.is_closed.load(Ordering::SeqCst) {

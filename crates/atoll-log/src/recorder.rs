@@ -1,4 +1,4 @@
-//! The recorder of one worker, which writes its commits to the logs: it gets room promised, then
+//! The recorder of a transaction, which writes its commits to the logs: it gets room promised, then
 //! reserves a block in each log under one GSN, then fills these blocks.
 
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::log::{Block, Log, Slot};
 use crate::logs::Logs;
 use crate::options::{Planted, TABLESPACES_MAX};
 
-/// The recorder of one worker.
+/// The recorder of one transaction at a time.
 struct LogRecorder {
     logs: Arc<Logs>,
-    /// The worker's slot in each log.
+    /// The recorder's slot in each log.
     slots: Vec<Arc<Slot>>,
     /// The logs that have promised room for the commit, ascending, and the bytes of its blocks.
     admitted: Vec<(usize, u64)>,

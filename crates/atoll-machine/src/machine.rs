@@ -6,7 +6,7 @@
 //!
 //! - MACHINE-1: schemes call no clock of the operating system, no atomic type and no spin hint
 //!   directly, so an implementation of the trait sees each of these. It does not yet hold for the
-//!   layers around them: tables, indexes, the gate and the timestamp counter use `std` atomics and
+//!   layers around them: the gate, epochs, lists of segments, zones and heaps use `std` atomics and
 //!   mutexes.
 //! - MACHINE-2: the trait is type-level. An implementation that needs state keeps it per thread, so
 //!   that no shared handle causes cache traffic of its own.

@@ -121,7 +121,7 @@ impl Chunk {
     }
 }
 
-/// The undo list of a worker. Only the worker pushes; takers of snapshots may hold its chunks.
+/// The undo list of a transaction. Only its thread pushes; takers of snapshots may hold its chunks.
 pub struct UndoList {
     chunks: Vec<Arc<Chunk>>,
     entries: usize,

@@ -87,6 +87,8 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
 /// worker if the transaction has none, and so may also return [`OpError::TooManyWorkers`].
 #[allow(missing_docs, clippy::missing_errors_doc)]
 pub trait AnyTxn<M: Machine>: Send {
+    /// Takes a worker, as the next call would.
+    fn attach(&mut self) -> Result<(), OpError>;
     /// Lets go of the worker until the next call.
     fn park(&mut self);
     fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError>;
@@ -243,7 +245,7 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
     }
 }
 
-/// A transaction, and a worker while it is in use.
+/// A transaction, and its worker from the first call until it is parked.
 pub struct Attached<S: Scheme<M>, M: Machine> {
     txn: Txn<S, M>,
     worker: Option<Worker<S, M>>,
@@ -274,11 +276,15 @@ impl<S: Scheme<M>, M: Machine> Attached<S, M> {
 
     #[cold]
     fn take_worker(&self) -> Result<Worker<S, M>, OpError> {
-        self.txn.pool().worker()
+        self.txn.pool().worker(self.txn.is_open())
     }
 }
 
 impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
+    fn attach(&mut self) -> Result<(), OpError> {
+        self.call().map(|_| ())
+    }
+
     fn park(&mut self) {
         self.worker = None;
     }

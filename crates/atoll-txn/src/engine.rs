@@ -78,8 +78,10 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// Records all transactions from now on. The caller calls this once, before it creates workers.
     ///
     /// # Panics
-    /// When it has been called before.
+    /// When it has been called before, or after the first transaction.
     pub fn record_to(&self, journal: Arc<dyn Journal>) {
+        let txns = self.txns.load(Ordering::Relaxed);
+        assert!(txns == 0, "transactions before the journal would not be recorded");
         assert!(self.journal.set(journal).is_ok(), "an engine has one journal");
     }
 

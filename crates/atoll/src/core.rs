@@ -30,7 +30,7 @@ const COMPACT_VALUES_MAX: usize = 16_384;
 /// takes a millisecond or two.
 const COLLECT_MAX: usize = 4096;
 
-/// Most partitions; each has a queue with one entry for every worker.
+/// Most partitions; each has a queue with one entry for every transaction number.
 const PARTITIONS_MAX: u32 = 4096;
 
 /// The engine of any scheme.

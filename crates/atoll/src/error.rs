@@ -325,7 +325,9 @@ impl Error {
                 Some(known) => Self::Log(known.clone()),
                 None => Self::Transaction(OpError::Journal(error)),
             },
-            OpError::TooManyWorkers(most) => Self::TooManyTransactions(most),
+            OpError::TooManyWorkers(most) | OpError::TooManyTxns(most) => {
+                Self::TooManyTransactions(most)
+            }
             other => Self::Transaction(other),
         }
     }

@@ -70,32 +70,84 @@ fn more_transactions_than_workers_are_open_and_end_on_other_threads() {
     }
 }
 
-#[test]
-fn a_parked_transaction_goes_on_when_a_worker_is_free() {
-    let (db, table) = database("no-wait".parse().unwrap());
-    let mut parked = begin(&db, &table, 0);
-    count(&mut parked, &table, 0);
-    // Transactions that are not parked keep their workers.
+/// Begins transactions that are not parked, until there are too many; then other ways to begin
+/// fail, too.
+fn take_all(db: &Database) -> Vec<Transaction> {
     let mut busy = Vec::new();
     let refused = loop {
-        let one = db.begin();
-        match one {
+        match db.begin() {
             Ok(one) => busy.push(one),
             Err(refused) => break refused,
         }
     };
     assert!(matches!(refused, Error::TooManyTransactions(_)), "{refused}");
-    let refused = parked.read(&table, &[0i64.into()]).unwrap_err();
+    let refused = [db.session().err().unwrap(), db.lanes(1).err().unwrap()];
+    assert!(refused.iter().all(|one| matches!(one, Error::TooManyTransactions(_))), "{refused:?}");
+    busy
+}
+
+#[test]
+fn too_many_parked_transactions_are_refused() {
+    let (db, table) = database("silo".parse().unwrap());
+    let mut parked = Vec::new();
+    let refused = loop {
+        match db.begin() {
+            Ok(mut one) => {
+                one.park();
+                parked.push(one);
+            }
+            Err(refused) => break refused,
+        }
+    };
+    assert!(matches!(refused, Error::TooManyTransactions(2048)), "{refused}");
+    count(&mut parked[7], &table, 7);
+    parked.drain(..).for_each(|one| one.commit().unwrap());
+    assert_eq!(sum(&db, &table), 1);
+}
+
+#[test]
+fn a_parked_transaction_goes_on_while_others_have_all_workers() {
+    let (db, table) = database("no-wait".parse().unwrap());
+    let mut parked = begin(&db, &table, 0);
+    count(&mut parked, &table, 0);
+    let busy = take_all(&db);
+    // Some workers are reserved for open transactions.
+    count(&mut parked, &table, 0);
+    assert_eq!(busy.len(), 1008);
+    parked.commit().unwrap();
+    drop(busy);
+    assert_eq!(sum(&db, &table), 2);
+}
+
+#[test]
+fn a_parked_transaction_goes_on_when_a_worker_is_free() {
+    let (db, table) = database("no-wait".parse().unwrap());
+    let mut parked: Vec<_> = (0..20).map(|_| begin(&db, &table, 0)).collect();
+    parked.iter_mut().for_each(Transaction::park);
+    let mut busy = take_all(&db);
+    // Also the reserved ones.
+    let refused = loop {
+        let mut one = parked.pop().unwrap();
+        match one.read(&table, &[5i64.into()]) {
+            Ok(_) => busy.push(one),
+            Err(refused) => {
+                parked.push(one);
+                break refused;
+            }
+        }
+    };
     assert!(matches!(refused, TxnError::Error(Error::TooManyTransactions(_))), "{refused}");
+    let mut parked = parked.pop().unwrap();
     assert!(parked.is_open());
     let mut dropped = busy.pop().unwrap();
     count(&mut dropped, &table, 1);
-    let _last = db.begin().unwrap();
+    let taken = parked.read(&table, &[5i64.into()]);
+    assert!(taken.is_ok());
     // Without a worker: the row is free afterwards.
     drop(dropped);
     busy.pop();
     count(&mut parked, &table, 1);
     parked.commit().unwrap();
     drop(busy);
-    assert_eq!(sum(&db, &table), 2);
+    assert_eq!(sum(&db, &table), 1);
 }

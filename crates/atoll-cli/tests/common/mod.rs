@@ -95,7 +95,10 @@ impl World {
         let mut command = self.command(words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let written = child.stdin.take().unwrap().write_all(text.as_bytes());
+        // A command that is refused may end before it reads.
+        let is_closed = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+        assert!(written.as_ref().err().is_none_or(is_closed), "{written:?}");
         child.wait_with_output().unwrap().into()
     }
 

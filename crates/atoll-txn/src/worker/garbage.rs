@@ -251,7 +251,7 @@ mod tests {
         // Successive pairs of transactions.
         for id in (0..40i64).step_by(2) {
             let mut txns = [engine.txn().unwrap(), engine.txn().unwrap()];
-            let mut worker = engine.worker().unwrap();
+            let mut worker = engine.worker(false).unwrap();
             for (txn, id) in txns.iter_mut().zip(id..) {
                 let mut worker = txn.on(&mut worker);
                 for again in 0..3i64 {
@@ -278,7 +278,7 @@ mod tests {
         let options = TableOptions { indexes: vec![by_n], ..TableOptions::default() };
         let schema = Schema::new(columns, &["id"]).unwrap();
         let table = engine.create_table("t", schema, &options).unwrap();
-        let (mut worker, mut txn) = (engine.worker().unwrap(), engine.txn().unwrap());
+        let (mut worker, mut txn) = (engine.worker(false).unwrap(), engine.txn().unwrap());
         let mut worker = txn.on(&mut worker);
         // The first timestamps may be too old for a slot that was collected.
         let insert = |worker: &mut Call<'_, S, Native>, row: &[Value]| {
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn a_small_transaction_does_not_pay_for_a_large_one() {
         let (engine, table) = table();
-        let (mut worker, mut txn) = (engine.worker().unwrap(), engine.txn().unwrap());
+        let (mut worker, mut txn) = (engine.worker(false).unwrap(), engine.txn().unwrap());
         let writer = &mut txn.on(&mut worker);
         let mut reader = Attached::new(&engine).unwrap();
         insert_all(writer, &table);
@@ -401,7 +401,7 @@ mod tests {
         let (engine, table) = table();
         let mut reader = Attached::new(&engine).unwrap();
         {
-            let (mut worker, mut txn) = (engine.worker().unwrap(), engine.txn().unwrap());
+            let (mut worker, mut txn) = (engine.worker(false).unwrap(), engine.txn().unwrap());
             insert_all(&mut txn.on(&mut worker), &table);
             reader.begin(Begin::default()).unwrap();
             delete_all(&mut txn.on(&mut worker), &table);

@@ -2,7 +2,8 @@
 //!
 //! A [`Worker`] belongs to a thread and a [`Txn`] to a transaction, and neither keeps a reference
 //! to the other. A [`Call`] joins the two while operations run: [`Txn::on`]. Between calls, an open
-//! transaction holds no thread, no slot at the gate and no segment, and may move to another thread.
+//! [`Txn`] holds no thread, no slot at the gate and no segment, and may move to another thread
+//! ([`crate::any`] keeps a worker with it until it is parked).
 //!
 //! | state | belongs to | in |
 //! |---|---|---|

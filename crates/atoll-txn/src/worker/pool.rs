@@ -16,6 +16,10 @@ use crate::scheme::{AbortReason, Scheme, TXNS_MAX};
 /// transactions that are dropped while all workers are in use.
 pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 2;
 
+/// Workers that only transactions that are open already may take: those that have workers may be
+/// waiting for them.
+const RESERVED: usize = 15;
+
 /// What a thread needs to execute transactions, see [`super`]. Dropping it makes it available to
 /// other threads.
 pub struct Worker<S: Scheme<M>, M: Machine> {
@@ -35,10 +39,17 @@ pub struct Txn<S: Scheme<M>, M: Machine> {
 /// in caches, is used next.
 pub struct Pool<S: Scheme<M>, M: Machine> {
     engine: Arc<Engine<S, M>>,
-    threads: Mutex<Vec<Box<Thread>>>,
+    threads: Mutex<Threads>,
     txns: Mutex<Vec<Box<TxnState<S, M>>>>,
     /// For transactions that are dropped while all workers are in use.
     spare: Mutex<Box<Thread>>,
+}
+
+#[derive(Default)]
+struct Threads {
+    idle: Vec<Box<Thread>>,
+    /// Of all threads, those in use included.
+    made: usize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -61,12 +72,14 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
         &self.engine
     }
 
-    /// A worker; one thread at a time may use it.
+    /// A worker; one thread at a time may use it. Some workers are reserved for transactions that
+    /// are open already.
     ///
     /// # Errors
     /// [`OpError::TooManyWorkers`].
-    pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, OpError> {
-        let thread = self.take_thread().ok_or(OpError::TooManyWorkers(WORKERS_MAX))?;
+    pub fn worker(self: &Arc<Self>, for_open: bool) -> Result<Worker<S, M>, OpError> {
+        let most = if for_open { WORKERS_MAX } else { WORKERS_MAX - RESERVED };
+        let thread = self.take_thread(most).ok_or(OpError::TooManyWorkers(most))?;
         Ok(Worker { pool: Arc::clone(self), thread: Some(thread) })
     }
 
@@ -79,9 +92,22 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
         Ok(Txn { pool: Arc::clone(self), state: Some(state) })
     }
 
-    fn take_thread(&self) -> Option<Box<Thread>> {
-        let kept = lock(&self.threads).pop();
-        kept.or_else(|| self.engine.memory().join().map(|member| Box::new(Thread::new(member))))
+    /// A thread, if fewer than `most` are in use.
+    fn take_thread(&self, most: usize) -> Option<Box<Thread>> {
+        let mut threads = lock(&self.threads);
+        if threads.made - threads.idle.len() >= most {
+            return None;
+        }
+        if let Some(idle) = threads.idle.pop() {
+            return Some(idle);
+        }
+        let member = self.engine.memory().join()?;
+        threads.made += 1;
+        Some(Box::new(Thread::new(member)))
+    }
+
+    fn put_back(&self, thread: Box<Thread>) {
+        lock(&self.threads).idle.push(thread);
     }
 
     fn take_txn(&self) -> Option<Box<TxnState<S, M>>> {
@@ -94,21 +120,29 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
 
     /// Frees at most `most` items of garbage of each worker that is not in use.
     pub fn collect_garbage(&self, most: usize) {
+        let spare = self.spare.try_lock().ok().filter(|spare| !spare.garbage.is_empty());
+        let (idle, garbage) = self.idle_workers();
+        if garbage == 0 && spare.is_none() {
+            return;
+        }
         let Some(mut txn) = self.take_txn() else { return };
+        if let Some(mut thread) = spare {
+            let mut call = Call { engine: &self.engine, thread: &mut thread, txn: &mut txn };
+            call.collect_some(most);
+        }
         let mut from = 0;
-        loop {
+        while from < idle {
             let mut threads = lock(&self.threads);
-            let Some(at) = (from..threads.len()).find(|at| !threads[*at].garbage.is_empty()) else {
-                break;
-            };
-            let mut thread = threads.remove(at);
+            let has_garbage = |at: &usize| !threads.idle[*at].garbage.is_empty();
+            let Some(at) = (from..threads.idle.len()).find(has_garbage) else { break };
+            let mut thread = threads.idle.remove(at);
             drop(threads);
             let mut call = Call { engine: &self.engine, thread: &mut thread, txn: &mut txn };
             call.collect_some(most);
             // At its position, since the next user takes the last one.
-            let mut threads = lock(&self.threads);
-            let at = at.min(threads.len());
-            threads.insert(at, thread);
+            let idle = &mut lock(&self.threads).idle;
+            let at = at.min(idle.len());
+            idle.insert(at, thread);
             from = at + 1;
         }
         lock(&self.txns).push(txn);
@@ -117,7 +151,7 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
     /// Stores at most `most` long values of a table's sparse blocks again, see [`Call::compact`].
     /// Does nothing while too many workers or transactions are in use.
     pub fn compact(self: &Arc<Self>, table: &Table<M>, most: usize) {
-        if let (Ok(mut worker), Ok(mut txn)) = (self.worker(), self.txn()) {
+        if let (Ok(mut worker), Ok(mut txn)) = (self.worker(false), self.txn()) {
             txn.on(&mut worker).compact(table, most);
         }
     }
@@ -126,13 +160,13 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
     fn roll_back(&self, txn: &mut TxnState<S, M>) {
         let engine = &self.engine;
         if txn.phase == Phase::Open {
-            match self.take_thread() {
+            match self.take_thread(WORKERS_MAX) {
                 Some(mut thread) => {
                     Call { engine, thread: &mut thread, txn }.abort(AbortReason::Requested);
-                    lock(&self.threads).push(thread);
+                    self.put_back(thread);
                 }
                 None => {
-                    // A rollback waits for no other transaction, so the spare worker is free soon.
+                    // A rollback waits for nothing but memory, so the spare worker is free soon.
                     let thread = &mut lock(&self.spare);
                     Call { engine, thread, txn }.abort(AbortReason::Requested);
                 }
@@ -143,8 +177,8 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
 
     /// The number of workers that are not in use, and how many of them have garbage.
     pub fn idle_workers(&self) -> (usize, usize) {
-        let threads = lock(&self.threads);
-        (threads.len(), threads.iter().filter(|thread| !thread.garbage.is_empty()).count())
+        let idle = &lock(&self.threads).idle;
+        (idle.len(), idle.iter().filter(|thread| !thread.garbage.is_empty()).count())
     }
 }
 
@@ -209,6 +243,6 @@ impl<S: Scheme<M>, M: Machine> Drop for Txn<S, M> {
 impl<S: Scheme<M>, M: Machine> Drop for Worker<S, M> {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        lock(&self.pool.threads).push(thread);
+        self.pool.put_back(thread);
     }
 }

@@ -1,9 +1,9 @@
 //! A store buffer: values that were put and are not stored yet.
 //!
 //! A store in place reads the value that it replaces, and would wait for its cache line. So the
-//! last few puts of an [cursor](super::cursor) are kept here while their cache lines arrive.
+//! last few puts of a [cursor](super::cursor) are kept here while their cache lines arrive.
 
-use atoll_storage::{PlainColumn, RowId, StorageError};
+use atoll_storage::{PlainColumn, RowId};
 
 /// Puts that are kept. The cache lines of a put have arrived after one or two more puts.
 const KEPT: usize = 4;
@@ -18,8 +18,6 @@ pub(super) struct StoreBuffer {
     puts: Vec<Put>,
     oldest: usize,
     len: usize,
-    /// Why a put that was taken out could not be stored.
-    failed: Option<StorageError>,
 }
 
 /// An id that no row has.
@@ -33,7 +31,7 @@ struct Put {
 
 impl Default for StoreBuffer {
     fn default() -> Self {
-        Self { rows: [NO_ROW; KEPT], puts: Vec::new(), oldest: 0, len: 0, failed: None }
+        Self { rows: [NO_ROW; KEPT], puts: Vec::new(), oldest: 0, len: 0 }
     }
 }
 
@@ -76,27 +74,21 @@ impl StoreBuffer {
         self.len += 1;
     }
 
-    /// Takes the oldest put.
+    /// The oldest put.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<(RowId, PlainColumn, &[u8])> {
+    pub(super) fn oldest(&self) -> Option<(RowId, PlainColumn, &[u8])> {
         if self.is_empty() {
             return None;
         }
-        let row = std::mem::replace(&mut self.rows[self.oldest], NO_ROW);
         let Put { column, bytes } = &self.puts[self.oldest];
+        Some((self.rows[self.oldest], *column, &bytes[..column.width()]))
+    }
+
+    /// Removes the oldest put, which has been stored.
+    #[inline]
+    pub(super) fn remove_oldest(&mut self) {
+        self.rows[self.oldest] = NO_ROW;
         (self.oldest, self.len) = ((self.oldest + 1) % KEPT, self.len - 1);
-        Some((row, *column, &bytes[..column.width()]))
-    }
-
-    /// Notes that a put that was taken out could not be stored.
-    #[cold]
-    pub(super) fn fail(&mut self, error: StorageError) {
-        self.failed = Some(error);
-    }
-
-    /// The error of [`StoreBuffer::fail`].
-    pub(super) fn take_failed(&mut self) -> Option<StorageError> {
-        self.failed.take()
     }
 
     /// Discards all puts.

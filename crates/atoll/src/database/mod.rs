@@ -223,9 +223,16 @@ impl Database {
     /// [`Error::TooManyTransactions`]; [`Error::Transaction`] for a partition that does not exist;
     /// [`Error::Aborted`] when the scheme does not let it begin.
     pub fn begin_with(&self, options: &TransactionOptions) -> Result<Transaction> {
+        let mut transaction = self.new_transaction()?;
+        transaction.restart(options)?;
+        Ok(transaction)
+    }
+
+    /// A transaction that has a worker and has not begun.
+    fn new_transaction(&self) -> Result<Transaction> {
         let core = &self.0.core;
         let mut transaction = Transaction::new(Arc::clone(core), core.txn()?);
-        transaction.restart(options)?;
+        transaction.attach()?;
         Ok(transaction)
     }
 
@@ -234,8 +241,7 @@ impl Database {
     /// # Errors
     /// [`Error::TooManyTransactions`].
     pub fn session(&self) -> Result<Session> {
-        let core = &self.0.core;
-        Ok(Session::new(Transaction::new(Arc::clone(core), core.txn()?)))
+        Ok(Session::new(self.new_transaction()?))
     }
 
     /// A number of lanes, at least one, by which a thread interleaves many transactions.
@@ -243,10 +249,9 @@ impl Database {
     /// # Errors
     /// [`Error::TooManyTransactions`].
     pub fn lanes(&self, count: usize) -> Result<Lanes> {
-        let core = &self.0.core;
-        let transaction = |_| Ok(Transaction::new(Arc::clone(core), core.txn()?));
+        let transaction = |_| self.new_transaction();
         let transactions = (0..count.max(1)).map(transaction).collect::<Result<_>>()?;
-        Ok(Lanes::new(transactions, core.scheme.is_partitioned()))
+        Ok(Lanes::new(transactions, self.0.core.scheme.is_partitioned()))
     }
 
     /// Runs `body` in a transaction and commits; retries it when a conflict aborts it, see

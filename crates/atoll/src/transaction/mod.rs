@@ -45,6 +45,8 @@ pub struct Transaction {
     txn: Option<CoreTxn>,
     /// Whether an error ended it: a retry would fail with the same error.
     failed: bool,
+    /// It has a worker.
+    is_attached: bool,
     durability: Option<Durability>,
 }
 
@@ -53,7 +55,8 @@ impl Transaction {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let core = Here::new(core);
-        Self { core, number, txn: Some(txn), failed: false, durability: None }
+        let (failed, is_attached) = (false, false);
+        Self { core, number, txn: Some(txn), failed, is_attached, durability: None }
     }
 
     /// Identifies the transaction for [`Transaction::check_is`].
@@ -72,12 +75,30 @@ impl Transaction {
     /// Runs an operation and records whether its error ended the transaction for good.
     #[inline]
     fn with<R>(&mut self, body: impl FnOnce(&mut CoreTxn) -> Result<R, OpError>) -> TxnResult<R> {
+        if !self.is_attached {
+            self.attach()?;
+        }
         let txn = self.txn.as_mut().expect("a transaction that is not dropped");
         let done = body(txn);
         if let Err(error) = &done {
             self.failed |= !matches!(error, OpError::Abort(_)) && !txn.is_open();
         }
         Ok(done?)
+    }
+
+    /// Takes a worker, unless it has one.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTransactions`]; [`Error::ForkedChild`], since the pool of workers belongs to
+    /// the parent.
+    #[cold]
+    pub(crate) fn attach(&mut self) -> TxnResult<()> {
+        self.check_owner()?;
+        if let Some(txn) = &mut self.txn {
+            txn.attach()?;
+            self.is_attached = true;
+        }
+        Ok(())
     }
 
     /// As [`Transaction::with`], for every operation except reads of single rows: it refuses a
@@ -216,6 +237,7 @@ impl Transaction {
             && let Some(txn) = &mut self.txn
         {
             txn.park();
+            self.is_attached = false;
         }
     }
 

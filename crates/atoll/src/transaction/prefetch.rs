@@ -3,6 +3,7 @@
 use atoll_storage::Value;
 
 use super::Transaction;
+use crate::core::CoreTxn;
 use crate::table::Table;
 use crate::turn::Turn;
 
@@ -18,7 +19,7 @@ impl Transaction {
         keys: &[Value],
         columns: impl Fn(usize) -> &'c [usize],
     ) {
-        if let Some(txn) = &mut self.txn {
+        if let Some(txn) = self.attached() {
             txn.prefetch_index(&table.core, keys);
             txn.prefetch_rows(&table.core, &columns);
         }
@@ -27,7 +28,7 @@ impl Transaction {
     /// Prefetches the cache lines of the primary key's index that inserting rows with these keys
     /// will need. A hint; it helps a row that is inserted by itself, somewhat later.
     pub fn prefetch_new(&mut self, table: &Table, keys: &[Value]) {
-        if let Some(txn) = &mut self.txn {
+        if let Some(txn) = self.attached() {
             txn.prefetch_index_for_insert(&table.core, keys);
         }
     }
@@ -43,12 +44,20 @@ impl Transaction {
         keys: &[Value],
         columns: impl Fn(usize) -> &'c [usize],
     ) {
-        if let Some(txn) = &mut self.txn {
+        if let Some(txn) = self.attached() {
             if txn.prefetch_index(&table.core, keys) {
                 Turn::default().await;
             }
             txn.prefetch_rows(&table.core, &columns);
             Turn::default().await;
         }
+    }
+
+    /// The transaction with a worker, if it can have one.
+    fn attached(&mut self) -> Option<&mut CoreTxn> {
+        if !self.is_attached {
+            self.attach().ok()?;
+        }
+        self.txn.as_mut()
     }
 }

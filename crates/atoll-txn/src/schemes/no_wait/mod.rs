@@ -41,7 +41,7 @@ impl<M: Machine> Scheme<M> for NoWait<M> {
     type Gap = State<M>;
     type Local = Local;
 
-    fn local(&self, _worker: u32) -> Local {
+    fn local(&self, _number: u32) -> Local {
         Local::default()
     }
 

@@ -152,10 +152,7 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
         let Some(inside) = self.inside else { return Ok(()) };
         let Call { engine, thread: Thread { store_buffer, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
-        let stored = match store_buffer.take_failed() {
-            Some(error) => Err(error),
-            None => txn.store_all(context, Change::forward(inside), store_buffer),
-        };
+        let stored = txn.store_all(context, Change::forward(inside), store_buffer);
         self.go_out();
         stored.map_err(|error| self.call.fail(error))
     }
@@ -236,10 +233,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         change: Change,
         (row, column, bytes): (RowId, PlainColumn, &[u8]),
     ) -> Fast {
-        if store_buffer.is_full()
-            && let Err(error) = self.store_oldest(context, change, store_buffer)
-        {
-            store_buffer.fail(error);
+        if store_buffer.is_full() && self.store_oldest(context, change, store_buffer).is_err() {
+            // On OOM the put stays; leaving the gate tries again and reports it.
             return Fast::Fallback;
         }
         store_buffer.push(row, column, bytes);
@@ -253,9 +248,11 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         change: Change,
         store_buffer: &mut StoreBuffer,
     ) -> Result<(), StorageError> {
-        let Some((row, column, bytes)) = store_buffer.pop() else { return Ok(()) };
+        let Some((row, column, bytes)) = store_buffer.oldest() else { return Ok(()) };
         let slot = context.table.slot(row);
-        context.table.store_plain(change, slot, column, bytes, &mut self.undo)
+        context.table.store_plain(change, slot, column, bytes, &mut self.undo)?;
+        store_buffer.remove_oldest();
+        Ok(())
     }
 
     fn store_all(
