@@ -47,6 +47,8 @@ pub struct Pool<S: Scheme<M>, M: Machine> {
 
 #[derive(Default)]
 struct Threads {
+    // Boxed, since they move between here and their workers.
+    #[allow(clippy::vec_box)]
     idle: Vec<Box<Thread>>,
     /// Of all threads, those in use included.
     made: usize,

@@ -86,7 +86,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         if let Some(spent) = self.txn.stopwatch.stop::<M>(end.is_ok()) {
             self.txn.publication.spend(&spent);
         }
-        self.txn.clear(&self.engine);
+        self.txn.clear(self.engine);
         self.txn.phase = phase;
     }
 }
