@@ -73,7 +73,7 @@ struct Actor {
 
 impl Actor {
     fn new(engine: &Arc<Here>, table: &Arc<Table<Stepped>>) -> Self {
-        Self { worker: Attached::new(&engine).unwrap(), table: Arc::clone(table) }
+        Self { worker: Attached::new(engine).unwrap(), table: Arc::clone(table) }
     }
 
     /// Adds 1 to a row; returns the number of retries.

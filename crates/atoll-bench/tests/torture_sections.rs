@@ -43,7 +43,7 @@ struct Actor<S: Scheme<Stepped>> {
 
 impl<S: Scheme<Stepped>> Actor<S> {
     fn new(engine: &Arc<Pool<S, Stepped>>, table: &Arc<Table<Stepped>>) -> Self {
-        Self { worker: Attached::new(&engine).unwrap(), table: Arc::clone(table) }
+        Self { worker: Attached::new(engine).unwrap(), table: Arc::clone(table) }
     }
 
     fn add(&mut self, id: i64) -> Result<(), OpError> {

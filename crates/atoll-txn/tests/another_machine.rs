@@ -258,7 +258,7 @@ fn two_threads_that_collide_lose_nothing() {
         for thread in 0..2i64 {
             let (engine, table, collided, rounds) = (&engine, &table, &collided, &rounds);
             scope.spawn(move || {
-                let mut worker = Attached::new(&engine).unwrap();
+                let mut worker = Attached::new(engine).unwrap();
                 let goes_on = |round| round < ROUNDS || !collided.load(Native::Relaxed);
                 for round in (0..ENOUGH).take_while(|round| goes_on(*round)) {
                     rounds.fetch_add(1, Native::Relaxed);

@@ -354,8 +354,10 @@ mod tests {
         assert_eq!(left(adaptive::Adaptive::new(options)), (0, 0), "ADAPTIVE");
     }
 
+    type Versioned = Pool<Mvcc<Native>, Native>;
+
     /// An engine with an empty table.
-    fn table() -> (Arc<Pool<Mvcc<Native>, Native>>, Arc<Table<Native>>) {
+    fn table() -> (Arc<Versioned>, Arc<Table<Native>>) {
         let engine = engine(Mvcc::new(&SchemeOptions::default()));
         let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
         let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
