@@ -44,7 +44,7 @@ use crate::sync::compiler_fence;
 use crate::sync::{AtomicU64, Ordering, fence, wait};
 
 /// The most members at a time.
-pub const MEMBERS_MAX: usize = if cfg!(loom) { 2 } else { 1025 };
+pub const MEMBERS_MAX: usize = if cfg!(loom) { 2 } else { 1041 };
 
 const OUTSIDE: u64 = 0;
 

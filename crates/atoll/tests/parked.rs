@@ -113,7 +113,7 @@ fn a_parked_transaction_goes_on_while_others_have_all_workers() {
     let busy = take_all(&db);
     // Some workers are reserved for open transactions.
     count(&mut parked, &table, 0);
-    assert_eq!(busy.len(), 1008);
+    assert_eq!(busy.len(), 1024);
     parked.commit().unwrap();
     drop(busy);
     assert_eq!(sum(&db, &table), 2);

@@ -17,7 +17,7 @@ use crate::scheme::{AbortReason, Scheme, TXNS_MAX};
 pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 2;
 
 /// Workers that only transactions that are open already may take: those that have workers may be
-/// waiting for them.
+/// waiting for them. So 1,024 transactions that are not parked can be open.
 const RESERVED: usize = 15;
 
 /// What a thread needs to execute transactions, see [`super`]. Dropping it makes it available to
