@@ -8,10 +8,12 @@
 //!   at most 500 of them are outside of tests;
 //! - lines are at most 100 columns;
 //! - no circle of modules in a crate;
+//! - transaction code reaches the machine through its trait;
 //! - every scheme is a folder of its name with the same files, and is named nowhere else.
 //!
 //! `skipped` lists skipped tests; `words` lists words that comments and documents do not use.
 
+mod machine;
 mod modules;
 mod schemes;
 mod skipped;
@@ -81,6 +83,7 @@ fn check() -> ExitCode {
     check_lock(&root, &mut faults);
     BESIDE.iter().for_each(|beside| check_lock_beside(&root, beside, &mut faults));
     check_files(&root, &mut faults);
+    machine::check(&root, &mut faults);
     schemes::check(&root, &mut faults);
     words::check(&root, &mut faults);
     if faults.is_empty() {
@@ -187,18 +190,21 @@ fn check_files(root: &Path, faults: &mut Vec<String>) {
 
 /// The lines of a file of the crates that are outside of test modules.
 fn code_lines(shown: &str, text: &str) -> usize {
-    let is_of_tests = |part: &str| matches!(part, "tests" | "tests.rs");
-    if !shown.starts_with("crates/") || shown.split('/').any(is_of_tests) {
-        return 0;
-    }
-    let (mut count, mut before, mut in_tests) = (0, "", false);
-    for line in text.lines() {
+    if shown.starts_with("crates/") { outside_of_tests(shown, text).count() } else { 0 }
+}
+
+/// The lines of a file that are outside of test modules, numbered from 0.
+fn outside_of_tests<'t>(shown: &str, text: &'t str) -> impl Iterator<Item = (usize, &'t str)> {
+    let is_of_tests = shown.split('/').any(|part| matches!(part, "tests" | "tests.rs"));
+    let lines = if is_of_tests { "" } else { text }.lines().enumerate();
+    let (mut before, mut in_tests) = ("", false);
+    lines.filter(move |(_, line)| {
         in_tests |= before == "#[cfg(test)]" && line.starts_with("mod ") && line.ends_with('{');
-        count += usize::from(!in_tests);
-        in_tests &= line != "}";
+        let is_outside = !in_tests;
+        in_tests &= *line != "}";
         before = line;
-    }
-    count
+        is_outside
+    })
 }
 
 /// The path of a file in a report.

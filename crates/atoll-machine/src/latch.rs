@@ -1,17 +1,17 @@
 //! A latch: a lock that a thread holds for a short time.
 //!
-//! The latch notifies the machine (by a prefetch) of each attempt to take it and of each release,
-//! and waits in the machine's own way. On a machine with coroutines instead of threads, another
-//! coroutine runs at these points, so tests reach the interleavings in which a latch is held, and a
-//! wait never blocks on a coroutine that was suspended while it held the latch. On the real machine
-//! the notification is a prefetch of a line that is accessed next.
+//! The latch reports each attempt to take it and each release to the machine
+//! ([`Machine::exclusive`]), and waits in the machine's own way. On a machine with coroutines
+//! instead of threads, another coroutine runs at these points, so tests reach the interleavings in
+//! which a latch is held, and a wait never blocks on a coroutine that was suspended while it held
+//! the latch.
 //!
 //! The panic of a holder is ignored: no code under a latch may panic halfway through a change.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::machine::Machine;
 
@@ -38,22 +38,32 @@ impl<M: Machine, T> Latch<M, T> {
     pub fn take(&self) -> Latched<'_, M, T> {
         let mut round = 0;
         loop {
-            notify::<M, T>(&self.guarded);
-            match self.guarded.try_lock() {
-                Ok(guarded) => return Latched { guarded, machine: PhantomData },
-                Err(TryLockError::Poisoned(poisoned)) => {
-                    return Latched { guarded: poisoned.into_inner(), machine: PhantomData };
-                }
-                Err(TryLockError::WouldBlock) => M::wait(round),
+            match self.try_take() {
+                Some(latched) => return latched,
+                None => M::wait(round),
             }
             round = round.saturating_add(1);
         }
     }
+
+    /// Takes the latch, if no other thread holds it.
+    #[inline]
+    pub fn try_take(&self) -> Option<Latched<'_, M, T>> {
+        M::exclusive(std::ptr::from_ref(&self.guarded).cast());
+        let guarded = match self.guarded.try_lock() {
+            Ok(guarded) => guarded,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Latched { guarded, machine: PhantomData })
+    }
 }
 
-#[inline]
-fn notify<M: Machine, T>(at: *const Mutex<T>) {
-    M::prefetch(at.cast(), 1);
+impl<M, T> Latch<M, T> {
+    /// The guarded value, which no other thread can access.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.guarded.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<M: Machine, T: Default> Default for Latch<M, T> {
@@ -85,7 +95,7 @@ impl<M: Machine, T> DerefMut for Latched<'_, M, T> {
 impl<M: Machine, T> Drop for Latched<'_, M, T> {
     #[inline]
     fn drop(&mut self) {
-        M::prefetch(std::ptr::from_ref(&*self.guarded).cast(), 1);
+        M::exclusive(std::ptr::from_ref(&*self.guarded).cast());
     }
 }
 
@@ -118,8 +128,10 @@ mod tests {
             }
         }
 
-        fn prefetch(_address: *const u8, bytes: usize) {
-            NOTIFIED.set(NOTIFIED.get() + bytes as u32);
+        fn prefetch(_address: *const u8, _bytes: usize) {}
+
+        fn exclusive(_address: *const u8) {
+            NOTIFIED.set(NOTIFIED.get() + 1);
         }
     }
 

@@ -1,19 +1,31 @@
 //! The interface between transaction code and the machine.
 //!
-//! Transaction code is generic over [`Machine`]: it accesses the clock, shared words, spin loops
-//! and prefetches through this trait alone. The same code therefore runs on the real machine
-//! ([`Native`](crate::Native)) and on a simulated one that counts cycles.
+//! Transaction code is generic over [`Machine`]: all that it shares with other threads, its clock,
+//! its waits and the compute it performs go through this trait. The same code therefore runs on the
+//! real machine ([`Native`](crate::Native)), under a scheduler that searches for anomalies, and on
+//! a simulated machine that charges each access.
 //!
-//! - MACHINE-1: schemes call no clock of the operating system, no atomic type and no spin hint
-//!   directly, so an implementation of the trait sees each of these. It does not yet hold for the
-//!   layers around them: the gate, epochs, lists of segments, zones and heaps use `std` atomics and
-//!   mutexes.
+//! - A shared word is a [`Machine::Word`].
+//! - [`Machine::read`] or [`Machine::write`] precedes an access to values in table memory, to an
+//!   undo list, or to a pointer in a list that grows.
+//! - [`Machine::exclusive`] precedes each attempt to take a latch, and its release.
+//! - [`Machine::work`] counts hashing, comparing and copying between private places.
+//! - [`Machine::now_ns`], [`Machine::wait`] and [`Machine::sleep`] are the clock, the spin loop and
+//!   the back-off.
+//!
+//! - MACHINE-1: transaction code and the row path of storage call no clock, sleep or spin hint of
+//!   the operating system, and use no atomic type or mutex directly. `xtask check` enforces it and
+//!   has the list of exceptions with their reasons.
 //! - MACHINE-2: the trait is type-level. An implementation that needs state keeps it per thread, so
 //!   that no shared handle causes cache traffic of its own.
+//! - MACHINE-3: the functions that only report an access are empty on the real machine, and so are
+//!   their defaults. A thread may be suspended in one of them, so no caller holds a mutex that
+//!   other threads wait for in the operating system.
 //!
 //! No function here can fail.
 
 pub use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::huge_pages::Array;
 pub use crate::word_line::WordLine;
@@ -86,6 +98,32 @@ pub trait Machine: Send + Sync + 'static {
     /// Called in a spin loop; `round` counts up from 0. Native: a spin hint at first, later the
     /// thread yields the CPU.
     fn wait(round: u32);
+
+    /// Called before an access that reads `bytes` bytes of shared memory at `address`. Never
+    /// dereferences. Native: nothing.
+    #[inline(always)]
+    fn read(_address: *const u8, _bytes: usize) {}
+
+    /// Called before an access that writes `bytes` bytes of shared memory at `address`; stores to
+    /// words before the call must be visible to threads that see the bytes. Never dereferences.
+    /// Native: nothing.
+    #[inline(always)]
+    fn write(_address: *const u8, _bytes: usize) {}
+
+    /// Called before an attempt to take the latch at `address`, and before its release: both need
+    /// its line exclusively. Never dereferences. Native: nothing.
+    #[inline(always)]
+    fn exclusive(_address: *const u8) {}
+
+    /// Counts compute that is no shared access: about as many instructions as `units`. Native:
+    /// nothing.
+    #[inline(always)]
+    fn work(_units: usize) {}
+
+    /// Suspends the thread for about `duration`. Native: in the operating system.
+    fn sleep(duration: Duration) {
+        std::thread::sleep(duration);
+    }
 
     /// Prefetches `bytes` bytes at `address`. Native: a prefetch hint for each line. Never
     /// dereferences, so any address is allowed.
@@ -161,6 +199,20 @@ pub trait Word: Send + Sync + Default + 'static {
 
     /// Subtracts, wrapping around, and returns the old value.
     fn fetch_sub(&self, value: u64, order: Ordering) -> u64;
+
+    /// Replaces the value by `value` if that is greater, and returns the old value. The order is
+    /// that of a replacement; without one, the load has acquire order.
+    #[inline]
+    fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
+        let mut current = self.load(Ordering::Acquire);
+        while current < value {
+            match self.compare_exchange(current, value, order, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(found) => current = found,
+            }
+        }
+        current
+    }
 
     /// Sets the bits of `value` and returns the old value.
     fn fetch_or(&self, value: u64, order: Ordering) -> u64;

@@ -236,6 +236,11 @@ impl Word for NativeWord {
     }
 
     #[inline]
+    fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
+        self.0.fetch_max(value, order)
+    }
+
+    #[inline]
     fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
         self.0.fetch_or(value, order)
     }

@@ -10,7 +10,9 @@
 //!   length, so every hash has a position in the array.
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::AtomicPtr;
+
+use atoll_machine::{Machine, Ordering};
 
 /// The least alignment of a bucket; the shift fits below it.
 const ALIGN: usize = 64;
@@ -29,8 +31,10 @@ impl<T, const PARTS: usize> Default for BucketArrays<T, PARTS> {
 impl<T: Sync, const PARTS: usize> BucketArrays<T, PARTS> {
     /// The bucket of a hash in the array of its part, if the part has an array.
     #[inline]
-    pub fn of(&self, part: usize, hash: u64) -> Option<&T> {
-        let word = self.0[part].load(Ordering::Acquire);
+    pub fn of<M: Machine>(&self, part: usize, hash: u64) -> Option<&T> {
+        let entry = &self.0[part];
+        M::read(ptr::from_ref(entry).cast(), size_of_val(entry));
+        let word = entry.load(Ordering::Acquire);
         let place = (hash >> (word.addr() % ALIGN)) as usize;
         // SAFETY: BUCKETS-1, if there is an array.
         let bucket = || unsafe { &*word.map_addr(|addr| addr & !(ALIGN - 1)).add(place) };
@@ -51,6 +55,8 @@ impl<T: Sync, const PARTS: usize> BucketArrays<T, PARTS> {
 
 #[cfg(test)]
 mod tests {
+    use atoll_machine::Native;
+
     use super::*;
 
     #[repr(align(64))]
@@ -64,15 +70,15 @@ mod tests {
     fn the_top_bits_of_a_hash_say_which_bucket_it_has() {
         let arrays: Vec<_> = (1..=12).map(array).collect();
         let named = BucketArrays::<Line, 3>::default();
-        assert!((0..3).all(|part| named.of(part, !0).is_none()));
+        assert!((0..3).all(|part| named.of::<Native>(part, !0).is_none()));
         for (bits, array) in (1..=12).zip(&arrays) {
             // SAFETY: the arrays live longer and are never borrowed mutably.
             unsafe { named.set(1, array) };
             for hash in [0, 1, 1 << 40, 1 << 63, 0x1234_5678_9abc_def0, !0] {
-                let bucket = named.of(1, hash).expect("the part has an array");
+                let bucket = named.of::<Native>(1, hash).expect("the part has an array");
                 assert_eq!(bucket.0 as u64, hash >> (64 - bits), "{hash:x} of {bits} bits");
             }
-            assert!(named.of(0, 0).is_none() && named.of(2, 0).is_none());
+            assert!(named.of::<Native>(0, 0).is_none() && named.of::<Native>(2, 0).is_none());
         }
     }
 }

@@ -16,8 +16,9 @@
 //!   the array that has the change.
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
+
+use atoll_machine::{Latch, Latched, Machine, Ordering};
 
 /// Entries of the first array.
 const FIRST: usize = 16;
@@ -35,12 +36,12 @@ impl<T> Entry for AtomicPtr<T> {
 }
 
 /// See the module.
-pub(crate) struct Flat<E> {
+pub(crate) struct Flat<E, M> {
     /// Length of the current array, or of an earlier one.
     len: AtomicUsize,
     /// The first entry of the current array.
     first: AtomicPtr<E>,
-    arrays: Mutex<Arrays<E>>,
+    arrays: Latch<M, Arrays<E>>,
 }
 
 /// All arrays that were ever current; the last one is the current array.
@@ -60,22 +61,22 @@ impl<E> Drop for Arrays<E> {
 }
 
 /// The locked list: its holder is the only writer.
-pub(crate) struct Locked<'l, E> {
-    list: &'l Flat<E>,
-    arrays: MutexGuard<'l, Arrays<E>>,
+pub(crate) struct Locked<'l, E, M: Machine> {
+    list: &'l Flat<E, M>,
+    arrays: Latched<'l, M, Arrays<E>>,
 }
 
-impl<E> Default for Flat<E> {
+impl<E, M: Machine> Default for Flat<E, M> {
     fn default() -> Self {
         Self {
             len: AtomicUsize::new(0),
             first: AtomicPtr::new(ptr::null_mut()),
-            arrays: Mutex::new(Arrays(Vec::new())),
+            arrays: Latch::new(Arrays(Vec::new())),
         }
     }
 }
 
-impl<E: Entry> Flat<E> {
+impl<E: Entry, M: Machine> Flat<E, M> {
     /// The result of `read` for an entry, or `None` if the list is shorter. The entry may still
     /// have its default value.
     // Returns no reference to the entry: `Option<&E>` would add a check for null, and a caller that
@@ -91,14 +92,21 @@ impl<E: Entry> Flat<E> {
     }
 
     /// Locks the list, to change entries.
-    pub(crate) fn lock(&self) -> Locked<'_, E> {
-        // A panic under the lock happens before any change, so a poisoned list is intact.
-        let arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
-        Locked { list: self, arrays }
+    pub(crate) fn lock(&self) -> Locked<'_, E, M> {
+        Locked { list: self, arrays: self.arrays.take() }
     }
 }
 
-impl<E: Entry> Locked<'_, E> {
+impl<E, M> Flat<E, M> {
+    /// The current entries of a list that no other thread uses.
+    pub(crate) fn current(&mut self) -> &[E] {
+        let current = self.arrays.get_mut().0.last();
+        // SAFETY: FLAT-1.
+        current.map_or(&[], |array| unsafe { &**array })
+    }
+}
+
+impl<E: Entry, M: Machine> Locked<'_, E, M> {
     /// The entries, at least `least` of them. The caller changes them before it releases the lock.
     pub(crate) fn entries(&mut self, least: usize) -> &[E] {
         let current = self.arrays.0.last();
@@ -120,6 +128,7 @@ impl<E: Entry> Locked<'_, E> {
 
 #[cfg(test)]
 mod tests {
+    use atoll_machine::Native;
     use std::sync::atomic::{AtomicBool, AtomicU64};
 
     use super::*;
@@ -147,7 +156,7 @@ mod tests {
 
     #[test]
     fn entries_that_were_set_stay_when_the_list_grows_and_the_others_are_the_default() {
-        let list = Flat::<Pair>::default();
+        let list = Flat::<Pair, Native>::default();
         assert!(list.read(0, |_| ()).is_none());
         for index in 0..1000 {
             list.lock().entries(index + 1)[index].set(index as u64 * 3);
@@ -174,7 +183,7 @@ mod tests {
         const GROWTHS: u32 = 8;
         const LAST: u64 = (ENTRIES << GROWTHS) as u64 - 1;
         for _ in 0..30 {
-            let (list, ended) = (Flat::<Pair>::default(), AtomicBool::new(false));
+            let (list, ended) = (Flat::<Pair, Native>::default(), AtomicBool::new(false));
             list.lock().entries(ENTRIES);
             std::thread::scope(|scope| {
                 scope.spawn(|| {

@@ -71,7 +71,7 @@ impl<M: Machine> HashIndex<M> {
     /// The home bucket of `hash`, where a lookup begins and nearly always ends.
     #[inline]
     pub fn bucket(&self, hash: u64) -> BucketRef<'_, M> {
-        let bucket = self.arrays.of(hash as usize % PARTS, hash);
+        let bucket = self.arrays.of::<M>(hash as usize % PARTS, hash);
         BucketRef(bucket.map_or_else(|| self.first_bucket(hash), Bucket))
     }
 

@@ -58,6 +58,9 @@ pub enum Part {
     Timestamp,
 }
 
+/// Instructions per column of a hash, for [`atoll_machine::Machine::work`].
+pub(crate) const HASH_WORK: usize = 10;
+
 /// The parts of a key with columns of these types, if all are integers and fit in one word
 /// together; empty otherwise.
 pub fn parts(types: impl Iterator<Item = DataType>) -> Box<[Part]> {

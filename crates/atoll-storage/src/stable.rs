@@ -5,39 +5,43 @@
 //!   does not move and is never borrowed mutably. A pointer that is set never changes.
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicPtr;
 
 use atoll_machine::huge_pages::{self, Array};
+use atoll_machine::{Latch, Machine, Ordering};
 
 use crate::flat::Flat;
 use crate::layout::{RowId, SEGMENT_ROWS};
 
-type Pointers<T> = Flat<AtomicPtr<T>>;
+type Pointers<T, M> = Flat<AtomicPtr<T>, M>;
 
 /// The pointer at an index; null if it has not been set.
 #[inline]
-fn pointer<T>(pointers: &Pointers<T>, index: u64) -> *mut T {
-    pointers.read(index, |entry| entry.load(Ordering::Acquire)).unwrap_or(ptr::null_mut())
+fn pointer<T, M: Machine>(pointers: &Pointers<T, M>, index: u64) -> *mut T {
+    let load = |entry: &AtomicPtr<T>| {
+        M::read(ptr::from_ref(entry).cast(), size_of_val(entry));
+        entry.load(Ordering::Acquire)
+    };
+    pointers.read(index, load).unwrap_or(ptr::null_mut())
 }
 
 /// A list of values. See the module.
-pub struct StableVec<T> {
-    pointers: Pointers<T>,
+pub struct StableVec<T, M> {
+    pointers: Pointers<T, M>,
 }
 
 // SAFETY: the list owns its values (STABLE-1) and gives out shared references only.
-unsafe impl<T: Send> Send for StableVec<T> {}
+unsafe impl<T: Send, M> Send for StableVec<T, M> {}
 // SAFETY: as above; a value may come from one thread and be dropped by another.
-unsafe impl<T: Send + Sync> Sync for StableVec<T> {}
+unsafe impl<T: Send + Sync, M> Sync for StableVec<T, M> {}
 
-impl<T> Default for StableVec<T> {
+impl<T, M: Machine> Default for StableVec<T, M> {
     fn default() -> Self {
         Self { pointers: Pointers::default() }
     }
 }
 
-impl<T> StableVec<T> {
+impl<T, M: Machine> StableVec<T, M> {
     /// The entry, if it has been set.
     #[inline]
     pub fn get(&self, index: u64) -> Option<&T> {
@@ -65,9 +69,9 @@ impl<T> StableVec<T> {
     }
 }
 
-impl<T> Drop for StableVec<T> {
+impl<T, M> Drop for StableVec<T, M> {
     fn drop(&mut self) {
-        for entry in self.pointers.lock().entries(0) {
+        for entry in self.pointers.current() {
             let value = entry.load(Ordering::Acquire);
             if !value.is_null() {
                 // SAFETY: made by `Box::into_raw` and stored in one entry only; a list that is
@@ -85,24 +89,24 @@ type Rows<T> = [T; SEGMENT_ROWS];
 
 /// One value for each row of a table. Blocks of values are allocated at first use and are large
 /// enough for huge pages.
-pub struct PerRow<T> {
-    segments: Pointers<Rows<T>>,
+pub struct PerRow<T, M> {
+    segments: Pointers<Rows<T>, M>,
     /// The blocks that own what `segments` points to.
-    blocks: Mutex<Vec<Array<T>>>,
+    blocks: Latch<M, Vec<Array<T>>>,
 }
 
 // SAFETY: it owns its values through the blocks, and gives out shared references only.
-unsafe impl<T: Send> Send for PerRow<T> {}
+unsafe impl<T: Send, M> Send for PerRow<T, M> {}
 // SAFETY: as above; a value may come from one thread and be dropped by another.
-unsafe impl<T: Send + Sync> Sync for PerRow<T> {}
+unsafe impl<T: Send + Sync, M> Sync for PerRow<T, M> {}
 
-impl<T> Default for PerRow<T> {
+impl<T, M: Machine> Default for PerRow<T, M> {
     fn default() -> Self {
-        Self { segments: Pointers::default(), blocks: Mutex::new(Vec::new()) }
+        Self { segments: Pointers::default(), blocks: Latch::default() }
     }
 }
 
-impl<T: Default> PerRow<T> {
+impl<T: Default, M: Machine> PerRow<T, M> {
     /// The value of a row.
     #[inline]
     pub fn get(&self, row: RowId) -> &T {
@@ -122,7 +126,7 @@ impl<T: Default> PerRow<T> {
         };
         let first = first as usize;
         // `T::default` may panic below; nothing has been changed by then.
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.blocks.take();
         if pointer(&self.segments, segment).is_null() {
             let array = huge_pages::collect(len * SEGMENT_ROWS, |_| T::default());
             let rows = array.as_ptr().cast_mut().cast::<Rows<T>>();
@@ -140,6 +144,7 @@ impl<T: Default> PerRow<T> {
 
 #[cfg(test)]
 mod tests {
+    use atoll_machine::Native;
     use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
@@ -147,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_index_has_its_own_place_that_does_not_move() {
-        let list = StableVec::default();
+        let list = StableVec::<_, Native>::default();
         let first = ptr::from_ref(list.get_or_init(0, || 0));
         for i in 0..10_000u64 {
             assert_eq!(list.get(i).is_some(), i == 0);
@@ -162,7 +167,7 @@ mod tests {
 
     #[test]
     fn threads_that_ask_for_the_same_entries_share_them_and_each_is_dropped_once() {
-        let (list, counted) = (StableVec::default(), Arc::new(()));
+        let (list, counted) = (StableVec::<_, Native>::default(), Arc::new(()));
         let made = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -185,7 +190,7 @@ mod tests {
 
     #[test]
     fn every_row_has_a_value_of_its_own() {
-        let values = PerRow::<AtomicU32>::default();
+        let values = PerRow::<AtomicU32, Native>::default();
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {

@@ -20,8 +20,11 @@
 //!   left an epoch, the entries of that epoch and of earlier ones are visible.
 //! - `UNDO-2`: words below `len` never change while another thread holds the chunk.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use atoll_machine::{Machine, Ordering};
 
 use crate::layout::{RowId, TableId};
 
@@ -122,19 +125,20 @@ impl Chunk {
 }
 
 /// The undo list of a transaction. Only its thread pushes; takers of snapshots may hold its chunks.
-pub struct UndoList {
+pub struct UndoList<M> {
     chunks: Vec<Arc<Chunk>>,
     entries: usize,
     first_epoch: u64,
+    machine: PhantomData<fn() -> M>,
 }
 
-impl Default for UndoList {
+impl<M> Default for UndoList<M> {
     fn default() -> Self {
-        Self { chunks: vec![Chunk::with_room(0)], entries: 0, first_epoch: 0 }
+        Self { chunks: vec![Chunk::with_room(0)], entries: 0, first_epoch: 0, machine: PhantomData }
     }
 }
 
-impl UndoList {
+impl<M: Machine> UndoList<M> {
     /// Entries written.
     pub fn len(&self) -> usize {
         self.entries
@@ -201,7 +205,9 @@ impl UndoList {
         }
         let chunk = self.chunks.last().expect("a list has a chunk");
         let at = chunk.len.load(Ordering::Relaxed);
-        let (words, images) = chunk.words[at..at + needed].split_at(HEADER_WORDS);
+        let words = &chunk.words[at..at + needed];
+        M::write(words.as_ptr().cast(), size_of_val(words));
+        let (words, images) = words.split_at(HEADER_WORDS);
         for (word, value) in words.iter().zip(header) {
             word.store(value, Ordering::Relaxed);
         }
@@ -233,6 +239,7 @@ impl UndoList {
     ) {
         for chunk in &self.chunks {
             let mut rest = &chunk.words[..chunk.len.load(Ordering::Acquire)];
+            M::read(rest.as_ptr().cast(), size_of_val(rest));
             let word = |at: &AtomicU64| at.load(Ordering::Relaxed);
             while let [_epoch, header, row, tail @ ..] = rest {
                 let (header, row) = (word(header), RowId(word(row)));
@@ -290,7 +297,7 @@ const KEPT_MAX: usize = 4096;
 
 impl Backwards {
     /// Begins at the end of a list. `width` as in [`parse`].
-    pub fn begin(&mut self, list: &UndoList, width: impl Fn(TableId, u16) -> usize) {
+    pub fn begin<M>(&mut self, list: &UndoList<M>, width: impl Fn(TableId, u16) -> usize) {
         if self.left.capacity() > KEPT_MAX {
             self.left = Vec::new();
         }
@@ -306,14 +313,16 @@ impl Backwards {
     }
 
     /// The entry before the one that was returned last: its table, its row and the before image.
-    pub fn step(
+    pub fn step<M: Machine>(
         &mut self,
-        list: &UndoList,
+        list: &UndoList<M>,
         width: impl Fn(TableId, u16) -> usize,
     ) -> Option<(TableId, RowId, Before<'_>)> {
         let (number, at) = self.left.pop()?;
         let chunk = &list.chunks[number];
         let (header, image_words) = chunk.entry(at, width);
+        let entry = &chunk.words[at..at + HEADER_WORDS + image_words];
+        M::read(entry.as_ptr().cast(), size_of_val(entry));
         let set = header as u8 & FLAG_SET != 0;
         self.image.clear();
         for word in &chunk.words[at + HEADER_WORDS..][..image_words] {
@@ -389,11 +398,13 @@ fn padded(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use atoll_machine::Native;
+
     use super::*;
 
     const WIDTH: usize = 100;
 
-    fn fill(list: &mut UndoList, entries: u64) {
+    fn fill(list: &mut UndoList<Native>, entries: u64) {
         for i in 0..entries {
             let image = [i as u8; WIDTH];
             let was = match i % 3 {
@@ -406,7 +417,7 @@ mod tests {
 
     #[test]
     fn entries_come_back_in_order_across_chunks() {
-        let mut list = UndoList::default();
+        let mut list = UndoList::<Native>::default();
         fill(&mut list, 500);
         assert!(list.chunks().len() > 1);
         let words = |chunk: &Arc<Chunk>| parse(&chunk.words(), |_, _| WIDTH).unwrap();
@@ -453,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_list_whose_only_entry_was_removed_has_no_first_epoch() {
-        let mut list = UndoList::default();
+        let mut list = UndoList::<Native>::default();
         for epoch in [5, 6] {
             list.push(epoch, TableId(0), RowId(1), Before::Presence(true));
             list.push(epoch + 2, TableId(0), RowId(2), Before::Presence(true));
@@ -466,7 +477,7 @@ mod tests {
 
     #[test]
     fn chunks_that_a_taker_holds_outlive_the_list() {
-        let mut list = UndoList::default();
+        let mut list = UndoList::<Native>::default();
         fill(&mut list, 4);
         let held = list.chunks().to_vec();
         let before = held[0].words();
@@ -477,7 +488,7 @@ mod tests {
 
     #[test]
     fn what_a_worker_writes_under_a_later_epoch_is_not_looked_at() {
-        let mut list = UndoList::default();
+        let mut list = UndoList::<Native>::default();
         list.push(5, TableId(0), RowId(1), Before::Presence(true));
         list.push(6, TableId(0), RowId(2), Before::Presence(true));
         let mut words = list.chunks()[0].words();

@@ -193,6 +193,12 @@ impl Edits {
         Savepoint { cells: self.cells.len(), bytes: self.bytes.len() }
     }
 
+    /// Bytes of the values that were put since a savepoint.
+    #[inline]
+    pub fn bytes_since(&self, savepoint: Savepoint) -> usize {
+        self.bytes.len() - savepoint.bytes
+    }
+
     /// Removes the cells that were put since the newest savepoint.
     #[inline]
     pub fn rewind(&mut self, savepoint: Savepoint) {

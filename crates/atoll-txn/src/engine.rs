@@ -5,10 +5,9 @@
 //! or add the change to the write set) → *commit* (`validated`, stored, then `visible` when the
 //! scheme unlocks the rows) or *abort* (undo in reverse order, unlock).
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use atoll_machine::Machine;
+use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_memory::Memory;
 use atoll_storage::stable::StableVec;
 use atoll_storage::undo::Entry;
@@ -48,13 +47,13 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     pub(crate) scheme: S,
     directory: Arc<Directory>,
     pub(crate) tables: Tables<S, M>,
-    names: Mutex<Vec<Arc<Table<M>>>>,
+    names: Latch<M, Vec<Arc<Table<M>>>>,
     pub(crate) registry: Registry<M>,
     partitions: u32,
     pub(crate) rows_in_section: usize,
     pub(crate) sample_every: u32,
     /// Numbers of transactions that have been given out.
-    txns: AtomicU32,
+    txns: M::Word,
     journal: OnceLock<Arc<dyn Journal>>,
 }
 
@@ -65,12 +64,12 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             scheme,
             directory,
             tables: Tables(StableVec::default()),
-            names: Mutex::default(),
+            names: Latch::default(),
             registry: Registry::default(),
             partitions: options.partitions.max(1),
             rows_in_section: options.rows_in_section.max(1),
             sample_every: if options.accounting { SAMPLE_EVERY } else { 0 },
-            txns: AtomicU32::new(0),
+            txns: M::Word::new(0),
             journal: OnceLock::new(),
         }
     }
@@ -124,7 +123,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         schema: Schema,
         options: &TableOptions,
     ) -> Result<Arc<Table<M>>, OpError> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.take();
         if names.iter().any(|table| table.name() == name) {
             return Err(StorageError::TableExists(name.to_owned()).into());
         }
@@ -232,7 +231,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// # Errors
     /// [`StorageError::UnknownTable`].
     pub fn table(&self, name: &str) -> Result<Arc<Table<M>>, StorageError> {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.take();
         let found = names.iter().find(|table| table.name() == name);
         found.cloned().ok_or_else(|| StorageError::UnknownTable(name.to_owned()))
     }
@@ -268,13 +267,17 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
 
     /// All tables in the order of creation.
     pub fn all_tables(&self) -> Vec<Arc<Table<M>>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.names.take().clone()
     }
 
     /// A number below [`TXNS_MAX`] that no transaction has, if there is one.
     pub(crate) fn txn_number(&self) -> Option<u32> {
-        let more = |number: u32| (number < TXNS_MAX as u32).then_some(number + 1);
-        self.txns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()
+        let number = self.txns.fetch_add(1, Ordering::Relaxed);
+        if number >= TXNS_MAX as u64 {
+            self.txns.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(number as u32)
     }
 
     /// Counts of the transactions that have ended.

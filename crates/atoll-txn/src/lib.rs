@@ -26,7 +26,8 @@ mod rows;
 pub mod scheme;
 pub mod schemes;
 pub mod tables;
-pub mod worker;
+pub mod work;
+mod worker;
 
 pub use accounting::{Component, Components};
 pub use common::timestamp::{TimestampKind, UnknownTimestamps};

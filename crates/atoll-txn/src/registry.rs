@@ -24,7 +24,6 @@
 //!   the same places does so after the seal.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_storage::TableId;
@@ -47,9 +46,9 @@ pub struct Taking<'r, M: Machine>(&'r Registry<M>);
 /// The public part of a transaction's state, which takers of snapshots read.
 pub struct TxnContext<M: Machine> {
     open: Latch<M, Open>,
-    commits: AtomicU64,
-    aborts: [AtomicU64; AbortReason::ALL.len()],
-    components: [AtomicU64; Component::ALL.len()],
+    commits: M::Word,
+    aborts: [M::Word; AbortReason::ALL.len()],
+    components: [M::Word; Component::ALL.len()],
 }
 
 #[derive(Default)]
@@ -87,9 +86,9 @@ impl<M: Machine> Registry<M> {
     pub fn register(&self) -> Arc<TxnContext<M>> {
         let context = Arc::new(TxnContext {
             open: Latch::default(),
-            commits: AtomicU64::new(0),
-            aborts: std::array::from_fn(|_| AtomicU64::new(0)),
-            components: std::array::from_fn(|_| AtomicU64::new(0)),
+            commits: M::Word::new(0),
+            aborts: std::array::from_fn(|_| M::Word::new(0)),
+            components: std::array::from_fn(|_| M::Word::new(0)),
         });
         self.contexts.take().push(Arc::clone(&context));
         context
@@ -156,7 +155,7 @@ impl<M: Machine> Drop for Taking<'_, M> {
 
 impl<M: Machine> TxnContext<M> {
     /// Shows the undo list of a transaction that has stored for the first time or added a chunk.
-    pub fn open(&self, transaction: u64, list: &UndoList) {
+    pub fn open(&self, transaction: u64, list: &UndoList<M>) {
         let mut open = self.open.take();
         open.transaction = transaction;
         let known = open.chunks.len();
@@ -195,7 +194,7 @@ impl<M: Machine> TxnContext<M> {
     }
 
     fn counts(&self) -> Counts {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let load = |counter: &M::Word| counter.load(Ordering::Relaxed);
         Counts {
             commits: load(&self.commits),
             aborts: std::array::from_fn(|at| load(&self.aborts[at])),
@@ -226,7 +225,7 @@ mod tests {
     use super::*;
 
     /// The rows of a transaction's list: one entry each, of epoch `epoch`.
-    fn list(epoch: u64, rows: &[u64]) -> UndoList {
+    fn list(epoch: u64, rows: &[u64]) -> UndoList<Native> {
         let mut list = UndoList::default();
         for row in rows {
             list.push(epoch, TableId(0), RowId(*row), Before::Presence(true));

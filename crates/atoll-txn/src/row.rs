@@ -261,7 +261,7 @@ pub struct RowEdit<'a, M: Machine> {
 /// How to store in place.
 pub(crate) struct Direct<'a, M: Machine> {
     pub(crate) change: Change,
-    pub(crate) undo: &'a mut UndoList,
+    pub(crate) undo: &'a mut UndoList<M>,
     pub(crate) moves: Moves<'a, M>,
 }
 

@@ -4,10 +4,9 @@
 //! can look up a place at any time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use atoll_machine::Machine;
 use atoll_machine::huge_pages::{self, Array};
+use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::ordered::encode::{self, KeyColumn};
 use atoll_storage::ordered::{GuardId, OrderedIndex};
 use atoll_storage::stable::{PerRow, StableVec};
@@ -58,14 +57,14 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
     /// All its columns are part of the primary key, so an update never moves a row in it.
     pub(crate) fixed: bool,
     pub(crate) index: OrderedIndex<M>,
-    gaps: StableVec<Box<[S::Gap]>>,
+    gaps: StableVec<Box<[S::Gap]>, M>,
 }
 
 /// A table, the scheme's states of its rows and gaps, and its indexes.
 pub struct TableContext<S: Scheme<M>, M: Machine> {
     table_id: TableId,
     pub(crate) table: Arc<Table<M>>,
-    pub(crate) rows: PerRow<Meta<S, M>>,
+    pub(crate) rows: PerRow<Meta<S, M>, M>,
     /// See `ROWS-2`.
     pub(crate) any_row: Meta<S, M>,
     stripes: Array<S::Gap>,
@@ -73,7 +72,7 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
     pub(crate) replicated: bool,
     pub(crate) tablespace: u32,
     /// The greatest GSN of a commit that deleted a row, or moved one in an index.
-    gone: GoneGsn,
+    gone: GoneGsn<M>,
     /// Columns in which an update moves a row in an index.
     pub(crate) moving: ColumnSet,
     /// Columns of texts and binaries, with long values in a heap.
@@ -84,11 +83,10 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
 
 /// On a cache line of its own.
 #[repr(align(64))]
-#[derive(Default)]
-struct GoneGsn(AtomicU64);
+struct GoneGsn<M: Machine>(M::Word);
 
 /// The tables by number.
-pub struct Tables<S: Scheme<M>, M: Machine>(pub(crate) StableVec<TableContext<S, M>>);
+pub struct Tables<S: Scheme<M>, M: Machine>(pub(crate) StableVec<TableContext<S, M>, M>);
 
 impl<S: Scheme<M>, M: Machine> Tables<S, M> {
     /// The context of a table.
@@ -182,7 +180,7 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
             indexes,
             replicated: options.replicated,
             tablespace: options.tablespace.unwrap_or(0),
-            gone: GoneGsn::default(),
+            gone: GoneGsn(M::Word::new(0)),
             moving,
             noted,
         }

@@ -23,9 +23,33 @@ thread_local! {
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     static WORDS_USED: Cell<u64> = const { Cell::new(0) };
     static WAITS: Cell<u64> = const { Cell::new(0) };
+    static SPENT: Cell<Spent> = const { Cell::new(Spent::NOTHING) };
 }
 
-/// A machine that counts the uses of its words.
+/// What was reported to the machine besides words.
+#[derive(Clone, Copy)]
+struct Spent {
+    /// Bytes.
+    read: usize,
+    /// Bytes.
+    written: usize,
+    /// Instructions.
+    work: usize,
+    latches: usize,
+}
+
+impl Spent {
+    const NOTHING: Self = Self { read: 0, written: 0, work: 0, latches: 0 };
+}
+
+/// Changes what was spent by this thread.
+fn spend(change: impl FnOnce(&mut Spent)) {
+    let mut spent = SPENT.get();
+    change(&mut spent);
+    SPENT.set(spent);
+}
+
+/// A machine that counts what is reported to it.
 struct Counting;
 
 /// A word behind a lock.
@@ -93,6 +117,18 @@ impl Machine for Counting {
     fn wait(_round: u32) {
         WAITS.with(|waits| waits.set(waits.get() + 1));
         std::thread::yield_now();
+    }
+    fn read(_address: *const u8, bytes: usize) {
+        spend(|spent| spent.read += bytes);
+    }
+    fn write(_address: *const u8, bytes: usize) {
+        spend(|spent| spent.written += bytes);
+    }
+    fn exclusive(_address: *const u8) {
+        spend(|spent| spent.latches += 1);
+    }
+    fn work(units: usize) {
+        spend(|spent| spent.work += units);
     }
     fn prefetch(_address: *const u8, bytes: usize) {
         CLOCK.with(|clock| clock.set(clock.get() + bytes as u64));
@@ -174,6 +210,41 @@ fn rows_are_inserted_read_changed_deleted_and_rolled_back() {
     assert_eq!(engine.counts().aborts_all(), 1);
     assert!(WORDS_USED.with(Cell::get) > 500, "locks and index use words of this machine");
     assert!(Counting::now_ns() > 0);
+}
+
+#[test]
+fn values_undo_entries_latches_and_compute_are_reported() {
+    let (engine, table) = engine();
+    let mut worker = Attached::new(&engine).unwrap();
+    let mut spent_by = |update: bool| {
+        worker.begin(Begin::default()).unwrap();
+        let before = SPENT.get();
+        if update {
+            assert!(worker.update(&table, &[7i64.into()], &[(1, 1i64.into())]).unwrap());
+        } else {
+            assert_eq!(read(&mut worker, &table, 7), Some(1));
+        }
+        worker.commit().unwrap();
+        let after = SPENT.get();
+        let (read, written) = (after.read - before.read, after.written - before.written);
+        (read, written, after.work - before.work, after.latches - before.latches)
+    };
+    let mut other = Attached::new(&engine).unwrap();
+    other.begin(Begin::default()).unwrap();
+    // The update is inside the zone of these values, so it does not widen the zone.
+    other.insert(&table, &row(6, 0)).unwrap();
+    other.insert(&table, &row(7, 70)).unwrap();
+    other.commit().unwrap();
+
+    let (_, written, work, latches) = spent_by(true);
+    let undo_entry = 3 * 8 + 8;
+    assert_eq!(written, 8 + undo_entry, "the value and its undo entry");
+    assert!(work > 0);
+    assert_eq!(latches, 2 * 2, "its context is opened and closed");
+    let (bytes, written, work, latches) = spent_by(false);
+    assert!(bytes >= 8, "the value, and the pointers that lead to it: {bytes}");
+    assert!(work > 0);
+    assert_eq!((written, latches), (0, 0));
 }
 
 #[test]

@@ -60,6 +60,18 @@ impl Machine for Hesitant {
         Native::wait(round);
     }
 
+    fn read(_address: *const u8, _bytes: usize) {
+        hesitate();
+    }
+
+    fn write(_address: *const u8, _bytes: usize) {
+        hesitate();
+    }
+
+    fn exclusive(_address: *const u8) {
+        hesitate();
+    }
+
     fn prefetch(address: *const u8, bytes: usize) {
         Native::prefetch(address, bytes);
     }

@@ -1,7 +1,8 @@
 //! A machine on which a run of several "threads" is reproducible.
 //!
 //! The threads are coroutines of one thread. They give way at shared accesses: at every operation
-//! on a word, at both ends of a latch, at every wait and at every reading of the clock. The
+//! on a word, at every access to table memory, at both ends of a latch, at every wait and at every
+//! reading of the clock. The
 //! [`stage`](super::stage) decides from a seed which coroutine runs next, and for how long. The
 //! clock counts steps. In every second run each coroutine has a store buffer ([`super::buffers`]),
 //! like a processor. So a run depends only on the code and the seed, and the same seed reproduces
@@ -21,6 +22,7 @@
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use atoll::machine::{Machine, Ordering, Word};
 use corosensei::Yielder;
@@ -128,11 +130,25 @@ impl Machine for Stepped {
         wait(round);
     }
 
-    fn prefetch(_address: *const u8, _bytes: usize) {
+    fn read(_address: *const u8, _bytes: usize) {
         step();
-        // The prefetch may precede an access to a latch.
+    }
+
+    fn write(_address: *const u8, _bytes: usize) {
+        step();
+        buffers::release_own(); // BUFFERS-2
+    }
+
+    fn exclusive(_address: *const u8) {
+        step();
         buffers::release_own();
     }
+
+    fn sleep(_duration: Duration) {
+        wait(0);
+    }
+
+    fn prefetch(_address: *const u8, _bytes: usize) {}
 }
 
 /// A word of [`Stepped`]. Only one thread ever uses it; it is an atomic because words must be

@@ -62,7 +62,7 @@ impl<'i, M: Machine> PartOf<'i, M> {
     pub(super) fn table(&self, hash: u64) -> &'i Buckets<M> {
         loop {
             let current = self.part.current.load(Ordering::Acquire);
-            let Some(bucket) = self.arrays.of(self.number, hash) else {
+            let Some(bucket) = self.arrays.of::<M>(self.number, hash) else {
                 self.make_first();
                 continue;
             };

@@ -62,7 +62,7 @@ fn class_of(words: usize) -> usize {
 
 /// See the module.
 pub(super) struct Arena<M: Machine> {
-    pieces: StableVec<Array<M::Word>>,
+    pieces: StableVec<Array<M::Word>, M>,
     /// Pieces allocated.
     used: M::Word,
     stripes: Box<[Stripe<M>]>,

@@ -19,7 +19,7 @@ const PIECE: u64 = 1 << 10;
 pub(super) struct Guards<M: Machine> {
     /// For each number, the count of leaves that have it or, if that is 0, the next free number
     /// plus 1.
-    words: StableVec<Array<M::Word>>,
+    words: StableVec<Array<M::Word>, M>,
     latch: M::Word,
     /// Numbers ever allocated.
     used: M::Word,

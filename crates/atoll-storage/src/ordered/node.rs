@@ -164,6 +164,7 @@ impl<M: Machine> Node<M> {
     #[inline]
     pub(super) fn heads_below(&self, head: u64, count: usize) -> usize {
         let heads = &self.heads[..count];
+        M::work(4 * (count.max(1).ilog2() as usize + 1));
         let (mut below, mut size) = (0, count);
         while size > 1 {
             let half = size / 2;

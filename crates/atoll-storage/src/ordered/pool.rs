@@ -5,10 +5,8 @@
 //!   the version of the node only rises. A reader that follows an outdated number finds some node,
 //!   and then that the number was outdated.
 
-use std::sync::atomic::Ordering;
-
 use atoll_machine::huge_pages::{self, Array};
-use atoll_machine::{Machine, Word};
+use atoll_machine::{Machine, Ordering, Word};
 
 use super::node::{Node, NodeId, Visit};
 use crate::stable::StableVec;
@@ -39,7 +37,7 @@ impl<M: Machine> Drop for Spin<'_, M> {
 /// See the module.
 pub(super) struct Pool<M: Machine> {
     kind: u32,
-    pieces: StableVec<Array<Node<M>>>,
+    pieces: StableVec<Array<Node<M>>, M>,
     latch: M::Word,
     /// Numbers allocated.
     used: M::Word,

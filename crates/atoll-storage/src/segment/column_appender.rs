@@ -3,12 +3,11 @@
 //! The slots of new rows are mostly adjacent. A column appender checks and, if needed, copies the
 //! extents of the column once, widens the zone once, and sets bits a word at a time.
 
-use std::sync::atomic::Ordering;
-
-use atoll_machine::Machine;
 use atoll_machine::lines::LINE_BYTES;
-use atoll_memory::{Access, MemoryError};
+use atoll_machine::{Machine, Ordering};
+use atoll_memory::MemoryError;
 
+use super::table_memory::TableMemory;
 use super::{Barrier, Number, PRESENCE, Segment, column_line};
 use crate::directory::Change;
 use crate::layout::{SEGMENT_ROWS, segment};
@@ -17,30 +16,30 @@ use crate::zone;
 
 /// A writer of values of one column into slots of one segment, which belong to the caller alone.
 /// The caller ends it with [`Barrier::end_append`], in the same section of the gate.
-pub struct ColumnAppender<'a> {
-    access: &'a Access,
+pub struct ColumnAppender<'a, M> {
+    access: TableMemory<'a, M>,
     data_type: DataType,
     column: usize,
     values: u64,
     /// The value bits, for a column of `bool`.
-    bools: Option<Bits<'a>>,
+    bools: Option<Bits<'a, M>>,
     /// The validity bits, for a nullable column.
-    validity: Option<Bits<'a>>,
+    validity: Option<Bits<'a, M>>,
     zone: (u64, u64),
 }
 
 /// A bitmap in which bits are set and cleared a word at a time. The words also hold bits of other
 /// rows (`SEG-3`).
-struct Bits<'a> {
-    access: &'a Access,
+struct Bits<'a, M> {
+    access: TableMemory<'a, M>,
     bitmap: u64,
     word: usize,
     on: u64,
     off: u64,
 }
 
-impl<'a> Bits<'a> {
-    fn new(access: &'a Access, bitmap: u64) -> Self {
+impl<'a, M: Machine> Bits<'a, M> {
+    fn new(access: TableMemory<'a, M>, bitmap: u64) -> Self {
         Self { access, bitmap, word: 0, on: 0, off: 0 }
     }
 
@@ -68,13 +67,13 @@ impl<'a> Bits<'a> {
     }
 }
 
-impl ColumnAppender<'_> {
+impl<M: Machine> ColumnAppender<'_, M> {
     /// Puts numbers or NULL into slots; the column has this type.
     #[inline]
     pub fn put_numbers<N: Number>(&mut self, values: impl Iterator<Item = (usize, Option<N>)>) {
-        let cells = N::cells(self.access, self.values, SEGMENT_ROWS);
+        let cells = self.access.cells::<N>(self.values, SEGMENT_ROWS);
         for (slot, value) in values {
-            value.unwrap_or_default().put(&cells[slot]);
+            cells.put(slot, value.unwrap_or_default());
             if let Some(bits) = &mut self.validity {
                 bits.put(slot, value.is_some());
             }
@@ -116,7 +115,7 @@ impl<M: Machine> Barrier<M> {
         target: &Segment<M>,
         at: usize,
         &Column { data_type, nullable, .. }: &Column,
-    ) -> Result<ColumnAppender<'_>, MemoryError> {
+    ) -> Result<ColumnAppender<'_, M>, MemoryError> {
         let places = self.own_places(change, target, at, data_type, nullable)?;
         let bits = |bitmap| Bits::new(self.access(), bitmap);
         Ok(ColumnAppender {
@@ -131,7 +130,7 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Ends the appending: writes the remaining bits and widens the zone.
-    pub fn end_append(&self, target: &Segment<M>, mut appender: ColumnAppender<'_>) {
+    pub fn end_append(&self, target: &Segment<M>, mut appender: ColumnAppender<'_, M>) {
         appender.bools.iter_mut().chain(&mut appender.validity).for_each(Bits::write);
         let (min, max) = appender.zone;
         if min <= max {

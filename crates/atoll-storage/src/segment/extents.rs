@@ -4,29 +4,32 @@
 //! There is one list for each column, so that the places of a column's values in all segments are
 //! adjacent: random accesses to rows read them every time, and four of them share a cache line.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use atoll_machine::{Machine, Ordering, Word};
 
 use crate::flat::{Entry, Flat};
 use crate::types::Schema;
 
 /// The current place and birth of an extent.
-#[derive(Default)]
-struct Extent {
-    place: AtomicU64,
-    birth: AtomicU64,
+struct Extent<M: Machine> {
+    place: M::Word,
+    birth: M::Word,
 }
 
-impl Entry for Extent {
-    fn copy(&self) -> Self {
-        let Self { place, birth } = self;
-        Self {
-            place: place.load(Ordering::Relaxed).into(),
-            birth: birth.load(Ordering::Relaxed).into(),
-        }
+impl<M: Machine> Default for Extent<M> {
+    fn default() -> Self {
+        Self { place: M::Word::new(0), birth: M::Word::new(0) }
     }
 }
 
-impl Extent {
+impl<M: Machine> Entry for Extent<M> {
+    fn copy(&self) -> Self {
+        let Self { place, birth } = self;
+        let copy = |word: &M::Word| M::Word::new(word.load(Ordering::Relaxed));
+        Self { place: copy(place), birth: copy(birth) }
+    }
+}
+
+impl<M: Machine> Extent<M> {
     #[inline]
     fn place(&self) -> u64 {
         self.place.load(Ordering::Acquire)
@@ -39,13 +42,18 @@ impl Extent {
 }
 
 /// Extents of one kind, by the numbers of their segments.
-#[derive(Default)]
-pub(super) struct Extents(Flat<Extent>);
+pub(super) struct Extents<M: Machine>(Flat<Extent<M>, M>);
 
-impl Extents {
+impl<M: Machine> Default for Extents<M> {
+    fn default() -> Self {
+        Self(Flat::default())
+    }
+}
+
+impl<M: Machine> Extents<M> {
     /// The result of `read` for the extent of a segment that exists.
     #[inline(always)]
-    fn read<R>(&self, segment: u64, read: impl FnOnce(&Extent) -> R) -> R {
+    fn read<R>(&self, segment: u64, read: impl FnOnce(&Extent<M>) -> R) -> R {
         self.0.read(segment, read).expect("extents are published before their segment can be found")
     }
 
@@ -82,15 +90,15 @@ impl Extents {
 }
 
 /// All extents of a table.
-pub(super) struct TableExtents {
+pub(super) struct TableExtents<M: Machine> {
     /// Values, by column.
-    pub(super) values: Box<[Extents]>,
+    pub(super) values: Box<[Extents<M>]>,
     /// Validity bitmaps, by column; empty lists for columns that cannot be NULL.
-    pub(super) validity: Box<[Extents]>,
-    pub(super) presence: Extents,
+    pub(super) validity: Box<[Extents<M>]>,
+    pub(super) presence: Extents<M>,
 }
 
-impl TableExtents {
+impl<M: Machine> TableExtents<M> {
     pub(super) fn new(schema: &Schema) -> Self {
         let each = || schema.columns().iter().map(|_| Extents::default()).collect();
         Self { values: each(), validity: each(), presence: Extents::default() }
@@ -99,11 +107,13 @@ impl TableExtents {
 
 #[cfg(test)]
 mod tests {
+    use atoll_machine::Native;
+
     use super::*;
 
     #[test]
     fn extents_of_all_segments_are_where_they_were_noted_last() {
-        let extents = Extents::default();
+        let extents = Extents::<Native>::default();
         // Segments are published in any order, and their extents move.
         for round in 1..=2 {
             for segment in (0..100).rev() {
@@ -121,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_was_noted_stays_when_more_segments_come() {
-        let extents = Extents::default();
+        let extents = Extents::<Native>::default();
         for segment in 0..100 {
             extents.publish(segment, 10 + segment, 20 + segment);
         }

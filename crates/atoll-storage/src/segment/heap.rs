@@ -15,11 +15,11 @@
 //!   transaction that wrote it aborts. A block is dropped when `live` reaches 0.
 
 use std::hint::cold_path;
-use std::sync::atomic::Ordering;
 
 use atoll_machine::Machine;
-use atoll_memory::{Access, Extent, Memory, MemoryError, Retired};
+use atoll_memory::{Extent, Memory, MemoryError, Retired};
 
+use super::table_memory::TableMemory;
 use super::{Barrier, Segment};
 use crate::directory::Change;
 use crate::image::{HeapPlace, heap_view};
@@ -70,7 +70,7 @@ impl<M: Machine> Barrier<M> {
         let block = heap.blocks[number].as_mut().expect("the current block is listed");
         let place =
             HeapPlace { len: bytes.len() as u32, block: number as u32, offset: block.used as u32 };
-        self.memory().access().write(block.extent.offset + block.used, bytes);
+        self.access().write(block.extent.offset + block.used, bytes);
         // Aligns values, so that a value does not extend into another line by a few bytes.
         block.used += (bytes.len() as u64).next_multiple_of(8);
         block.live += bytes.len() as u64;
@@ -109,7 +109,7 @@ impl<M: Machine> Barrier<M> {
                 continue;
             }
             let extent = self.memory().allocate(bytes.len() as u64, change.purpose)?;
-            let access = self.memory().access();
+            let access = self.access();
             access.write(extent.offset, bytes);
             self.list_block(change, target, at, number, &extent)?;
             let (birth, used) = (change.inside.epoch, bytes.len() as u64);
@@ -145,7 +145,7 @@ impl<M: Machine> Barrier<M> {
     pub fn heap_read(&self, target: &Segment<M>, at: usize, place: HeapPlace) -> Option<Vec<u8>> {
         let offset = self.heap_offset(target, at, place)?;
         let mut out = vec![0; place.len as usize];
-        self.memory().access().read(offset, &mut out);
+        self.access().read(offset, &mut out);
         Some(out)
     }
 
@@ -181,16 +181,16 @@ impl<M: Machine> Barrier<M> {
     ) -> R {
         let Some(offset) = self.heap_offset(target, at, place) else { return body(None) };
         let shown = &mut room[..place.len as usize];
-        self.memory().access().read(offset, shown);
+        self.access().read(offset, shown);
         body(Some(shown))
     }
 
     /// Offset in the store of a value in the heap.
     #[inline(always)]
     fn heap_offset(&self, target: &Segment<M>, at: usize, place: HeapPlace) -> Option<u64> {
-        let access = self.memory().access();
+        let access = self.access();
         let line = target.node() + crate::layout::column_line(at);
-        let list = access.word(line + column::HEAP).load(Ordering::Acquire);
+        let list = access.load_acquire(line + column::HEAP);
         offset_of(access, list, place)
     }
 
@@ -203,7 +203,7 @@ impl<M: Machine> Barrier<M> {
         place: HeapPlace,
     ) -> Option<(*const u8, usize)> {
         let offset = self.heap_offset(target, at, place)?;
-        let address = self.memory().access().address(offset, place.len.into())?;
+        let address = self.access().address(offset, place.len.into())?;
         Some((address, place.len as usize))
     }
 
@@ -247,7 +247,7 @@ impl<M: Machine> Barrier<M> {
     ) -> Result<(), MemoryError> {
         self.with_heap_line(change, target, at, |line| {
             let list = self.own_list(change, line, number as u64 + 1)?;
-            let access = self.memory().access();
+            let access = self.access();
             let pair = list + heap_list::FIRST + number as u64 * heap_list::PAIR;
             access.store_u64(pair, extent.offset);
             access.store_u64(pair + 8, extent.size_bytes);
@@ -270,8 +270,8 @@ impl<M: Machine> Barrier<M> {
         let unlisted = self.with_heap_line(change, target, at, |line| {
             let list = self.own_list(change, line, heap.blocks.len() as u64)?;
             let pair = list + heap_list::FIRST + number as u64 * heap_list::PAIR;
-            self.memory().access().store_u64(pair, 0);
-            self.memory().access().store_u64(pair + 8, 0);
+            self.access().store_u64(pair, 0);
+            self.access().store_u64(pair + 8, 0);
             Ok(())
         });
         if unlisted.is_ok()
@@ -285,7 +285,7 @@ impl<M: Machine> Barrier<M> {
     /// copied first if need be.
     fn own_list(&self, change: Change, line: u64, entries: u64) -> Result<u64, MemoryError> {
         let memory = self.memory();
-        let access = memory.access();
+        let access = self.access();
         let epoch = change.inside.epoch;
         let old = access.load_u64(line + column::HEAP);
         if old == 0 {
@@ -294,7 +294,7 @@ impl<M: Machine> Barrier<M> {
             access.fill(list.offset, 0, heap_list_bytes(capacity));
             access.store_u64(list.offset + heap_list::CAPACITY, capacity);
             access.store_u64(line + column::HEAP_BIRTH, epoch);
-            access.word(line + column::HEAP).store(list.offset, Ordering::Release);
+            access.store_release(line + column::HEAP, list.offset);
             return Ok(list.offset);
         }
         let birth = access.load_u64(line + column::HEAP_BIRTH);
@@ -308,7 +308,7 @@ impl<M: Machine> Barrier<M> {
         access.copy(old, list.offset, bytes);
         access.store_u64(list.offset + heap_list::CAPACITY, room);
         access.store_u64(line + column::HEAP_BIRTH, epoch);
-        access.word(line + column::HEAP).store(list.offset, Ordering::Release);
+        access.store_release(line + column::HEAP, list.offset);
         memory.retire(Retired { offset: old, size_bytes: bytes, birth }, epoch);
         Ok(list.offset)
     }
@@ -330,13 +330,12 @@ fn retire(memory: &Memory, change: Change, block: &Block) {
 
 /// Offset in the store of the bytes at a place; `None` if the place is not in the heap list.
 #[inline(always)]
-fn offset_of(access: &Access, list: u64, place: HeapPlace) -> Option<u64> {
+fn offset_of<M: Machine>(access: TableMemory<'_, M>, list: u64, place: HeapPlace) -> Option<u64> {
     if list == 0 || u64::from(place.block) >= access.load_u64(list + heap_list::ENTRIES) {
         return None;
     }
     let pair = list + heap_list::FIRST + u64::from(place.block) * heap_list::PAIR;
-    let [block, bytes] = access.u64s(pair, 2) else { return None };
-    let (block, bytes) = (block.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed));
+    let [block, bytes] = access.load_pair(pair);
     let end = u64::from(place.offset) + u64::from(place.len);
     (block != 0 && end <= bytes).then_some(block + u64::from(place.offset))
 }

@@ -27,31 +27,33 @@
 //!
 //! A failed allocation leaves the segment unchanged.
 
+mod cells;
 mod column_appender;
 mod dense_blocks;
 mod extents;
 mod heap;
 mod number;
 mod segment_image;
+mod table_memory;
 mod value;
 
+pub use cells::Number;
 pub use dense_blocks::DENSE_ROWS;
 use dense_blocks::DenseBlocks;
 pub(crate) use dense_blocks::DenseMark;
-pub use number::Number;
+
 pub use segment_image::{ColumnImage, SegmentImage};
 pub use value::{Cell, ValuePlace};
 
 use extents::{Extents, TableExtents};
 use heap::Heap;
+use table_memory::TableMemory;
 
 use std::hint::cold_path;
-use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use atoll_machine::{Latch, Machine};
-use atoll_memory::{Access, Memory, MemoryError, Retired};
+use atoll_machine::{Latch, Machine, Ordering, Word};
+use atoll_memory::{Memory, MemoryError, Retired};
 
 use crate::directory::{Change, Directory};
 use crate::layout::{
@@ -67,11 +69,11 @@ const _: () = assert!(column::MAX == column::MIN + 8, "a zone is two adjacent wo
 pub struct Segment<M: Machine> {
     number: u64,
     /// Offset of its current node.
-    node: AtomicU64,
+    node: M::Word,
     latch: Latch<M>,
     /// One for each column; only text and binary ever use theirs.
     heaps: Box<[Latch<M, Heap>]>,
-    gsn: Gsn,
+    gsn: Gsn<M>,
     /// The dense-block map of its slots.
     dense_blocks: DenseBlocks<M>,
 }
@@ -79,8 +81,7 @@ pub struct Segment<M: Machine> {
 /// The greatest GSN of a commit that wrote into the segment. It has a cache line of its own, since
 /// the rest of a segment is mostly read.
 #[repr(align(64))]
-#[derive(Default)]
-struct Gsn(AtomicU64);
+struct Gsn<M: Machine>(M::Word);
 
 /// A slot of a table with its segment, so that a caller reads and stores values of its row without
 /// a new lookup of the segment.
@@ -132,12 +133,11 @@ impl<'t, M: Machine> Slot<'t, M> {
 }
 
 /// The write barrier of a table: what every operation on its segments needs.
-pub struct Barrier<M> {
+pub struct Barrier<M: Machine> {
     directory: Arc<Directory>,
     memory: Arc<Memory>,
     table: TableId,
-    extents: TableExtents,
-    machine: PhantomData<fn() -> M>,
+    extents: TableExtents<M>,
 }
 
 /// An extent in a segment's node: the offsets of its place and birth in the node, and its size.
@@ -175,7 +175,7 @@ impl<M: Machine> Barrier<M> {
     pub fn new(directory: Arc<Directory>, table: TableId, schema: &Schema) -> Self {
         let memory = Arc::clone(directory.memory());
         let extents = TableExtents::new(schema);
-        Self { directory, memory, table, extents, machine: PhantomData }
+        Self { directory, memory, table, extents }
     }
 
     /// The memory behind the barrier.
@@ -189,8 +189,8 @@ impl<M: Machine> Barrier<M> {
     }
 
     #[inline]
-    fn access(&self) -> &Access {
-        self.memory.access()
+    fn access(&self) -> TableMemory<'_, M> {
+        TableMemory::new(self.memory.access())
     }
 
     /// Creates an empty segment and adds it to the directory; `None` when the table is full.
@@ -211,9 +211,10 @@ impl<M: Machine> Barrier<M> {
         }
         let (node, Some(number)) = result? else { return Ok(None) };
         let access = self.access();
-        let note = |extents: &Extents, what: Slotted| {
+        let note = |extents: &Extents<M>, what: Slotted| {
+            let load = |at| access.load_u64(at);
             let (place, birth) = (node + what.place, node + what.birth);
-            extents.publish(number, access.load_u64(place), access.load_u64(birth));
+            extents.publish(number, load(place), load(birth));
         };
         note(&self.extents.presence, PRESENCE);
         for (at, column) in schema.columns().iter().enumerate() {
@@ -224,10 +225,10 @@ impl<M: Machine> Barrier<M> {
         }
         Ok(Some(Segment {
             number,
-            node: AtomicU64::new(node),
+            node: M::Word::new(node),
             latch: Latch::default(),
             heaps: schema.columns().iter().map(|_| Latch::default()).collect(),
-            gsn: Gsn::default(),
+            gsn: Gsn(M::Word::new(0)),
             dense_blocks: DenseBlocks::default(),
         }))
     }
@@ -295,7 +296,7 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         target: &Segment<M>,
-        extents: &Extents,
+        extents: &Extents<M>,
         what: impl FnOnce() -> Slotted,
     ) -> Result<u64, MemoryError> {
         match self.writable(change, extents, target.number) {
@@ -310,7 +311,7 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         slot: Slot<'_, M>,
-        extents: &Extents,
+        extents: &Extents<M>,
         what: impl FnOnce() -> Slotted,
     ) -> Result<u64, MemoryError> {
         match self.writable(change, extents, slot.id.segment()) {
@@ -322,7 +323,7 @@ impl<M: Machine> Barrier<M> {
     /// The place of a segment's extent, if the caller may store into it without a copy until the
     /// section of `change` ends.
     #[inline]
-    fn writable(&self, change: Change, extents: &Extents, segment: u64) -> Option<u64> {
+    fn writable(&self, change: Change, extents: &Extents<M>, segment: u64) -> Option<u64> {
         let thawing = self.memory.thawing(); // before the birth is read: MEMORY-4
         extents.place_if(segment, |birth| Memory::may_store(change.inside, thawing, birth))
     }
@@ -332,7 +333,7 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         target: &Segment<M>,
-        extents: &Extents,
+        extents: &Extents<M>,
         what: Slotted,
     ) -> Result<u64, MemoryError> {
         self.memory.seal(change.inside.epoch); // before the latch, see `Directory::latch`
@@ -346,8 +347,8 @@ impl<M: Machine> Barrier<M> {
         let copy = self.memory.copy_extent(place, what.bytes, change.purpose)?;
         // Readers load the place without the birth, so the store of the place publishes the copy,
         // too.
-        access.word(node + what.place).store(copy.offset, Ordering::Release);
-        access.word(node + what.birth).store(change.inside.epoch, Ordering::Release);
+        access.store_release(node + what.place, copy.offset);
+        access.store_release(node + what.birth, change.inside.epoch);
         extents.publish(target.number, copy.offset, change.inside.epoch);
         let retired = Retired { offset: place, size_bytes: what.bytes, birth };
         self.memory.retire(retired, change.inside.epoch);
@@ -407,20 +408,21 @@ impl<M: Machine> Barrier<M> {
     /// Widens the zone in a column's line so that it includes both words.
     #[inline]
     fn widen(&self, line: u64, least: u64, greatest: u64) {
-        let zone = self.access().u64s(line + column::MIN, 2);
-        if least < zone[0].load(Ordering::Relaxed) {
+        let [min, max] = self.access().load_pair(line + column::MIN);
+        if least < min {
             cold_path();
-            zone[0].fetch_min(least, Ordering::Relaxed);
+            self.access().word(line + column::MIN).fetch_min(least, Ordering::Relaxed);
         }
-        if greatest > zone[1].load(Ordering::Relaxed) {
+        if greatest > max {
             cold_path();
-            zone[1].fetch_max(greatest, Ordering::Relaxed);
+            self.access().word(line + column::MAX).fetch_max(greatest, Ordering::Relaxed);
         }
     }
 
     #[inline]
     fn bit(&self, bitmap: u64, slot: usize) -> bool {
-        self.access().load_u64(bitmap + (slot / 64 * 8) as u64) >> (slot % 64) & 1 == 1
+        let word = self.access().load_u64(bitmap + (slot / 64 * 8) as u64);
+        word >> (slot % 64) & 1 == 1
     }
 
     /// Whether a slot holds a row.
@@ -432,7 +434,8 @@ impl<M: Machine> Barrier<M> {
     pub fn count(&self, target: &Segment<M>) -> u64 {
         let presence = self.extents.presence.place(target.number);
         (0..SEGMENT_ROWS as u64 / 64)
-            .map(|word| u64::from(self.access().load_u64(presence + word * 8).count_ones()))
+            .map(|word| self.access().load_u64(presence + word * 8).count_ones())
+            .map(u64::from)
             .sum()
     }
 }

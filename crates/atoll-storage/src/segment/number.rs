@@ -1,78 +1,14 @@
-//! Integers, the most frequent type of changed values: each is read and stored in one access of its
-//! width.
+//! Storing and reading integers.
 
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use atoll_machine::{Machine, Ordering};
+use atoll_memory::MemoryError;
 
-use atoll_machine::Machine;
-use atoll_memory::{Access, MemoryError};
-
+use super::cells::{Cells, Number};
 use super::{Barrier, Segment, Slot, column_line, values_of};
 use crate::directory::Change;
 use crate::layout::{RowId, SEGMENT_ROWS};
 use crate::undo::UndoList;
 use crate::zone;
-
-/// An integer as a column holds it: `smallint`, `integer` and `date`, `bigint` and `timestamp`.
-pub trait Number: Copy + Default {
-    /// The atomic type that holds it in memory.
-    type Cell;
-
-    /// The memory of `len` numbers from a place on.
-    fn cells(access: &Access, place: u64, len: usize) -> &[Self::Cell];
-    /// Loads the number.
-    fn get(cell: &Self::Cell) -> Self;
-    /// Stores the number.
-    fn put(self, cell: &Self::Cell);
-    /// Its image, padded with zeroes to a word.
-    fn padded(self) -> u64;
-    /// Its word in a zone.
-    fn zone(self) -> u64;
-    /// The sum, or `None` on overflow.
-    fn plus(self, other: Self) -> Option<Self>;
-}
-
-macro_rules! number {
-    ($rust:ty, $word:ty, $cell:ty, $cells:ident) => {
-        impl Number for $rust {
-            type Cell = $cell;
-
-            #[inline]
-            fn cells(access: &Access, place: u64, len: usize) -> &[$cell] {
-                access.$cells(place, len)
-            }
-
-            #[inline]
-            fn get(cell: &$cell) -> Self {
-                // In the processor's byte order, which is little-endian (see the layout).
-                cell.load(Ordering::Relaxed) as Self
-            }
-
-            #[inline]
-            fn put(self, cell: &$cell) {
-                cell.store(self as $word, Ordering::Relaxed);
-            }
-
-            #[inline]
-            fn padded(self) -> u64 {
-                (self as $word).into()
-            }
-
-            #[inline]
-            fn zone(self) -> u64 {
-                zone::of_i64(self.into())
-            }
-
-            #[inline]
-            fn plus(self, other: Self) -> Option<Self> {
-                self.checked_add(other)
-            }
-        }
-    };
-}
-
-number!(i16, u16, AtomicU16, u16s);
-number!(i32, u32, AtomicU32, u32s);
-number!(i64, u64, AtomicU64, u64s);
 
 impl<M: Machine> Barrier<M> {
     /// As [`Barrier::replace_value`], for a column of such numbers that cannot be NULL: replaces
@@ -88,18 +24,18 @@ impl<M: Machine> Barrier<M> {
         slot: Slot<'_, M>,
         at: usize,
         new: impl FnOnce(N) -> Option<N>,
-        undo: &mut UndoList,
+        undo: &mut UndoList<M>,
     ) -> Result<Option<N>, MemoryError> {
         let what = || values_of(at, size_of::<N>());
         let values = self.own_of(change, slot, &self.extents.values[at], what)?;
         let cell = self.number_at::<N>(values, slot.id);
-        let old = N::get(cell);
+        let old = cell.get(0);
         let Some(new) = new(old) else { return Ok(None) };
         let entry = (change.inside.epoch, self.table, slot.id);
         undo.push_value(entry, (at as u16, true), size_of::<N>(), |words| {
             words[0].store(old.padded(), Ordering::Relaxed);
         });
-        new.put(cell);
+        cell.put(0, new);
         self.widen_by(slot.segment, at, new);
         Ok(Some(new))
     }
@@ -114,12 +50,12 @@ impl<M: Machine> Barrier<M> {
     #[inline]
     pub fn number<N: Number>(&self, slot: Slot<'_, M>, at: usize) -> N {
         let values = self.extents.values[at].place(slot.id.segment());
-        N::get(self.number_at::<N>(values, slot.id))
+        self.number_at::<N>(values, slot.id).get(0)
     }
 
     #[inline]
-    fn number_at<N: Number>(&self, values: u64, row: RowId) -> &N::Cell {
-        &N::cells(self.access(), values + (row.slot() * size_of::<N>()) as u64, 1)[0]
+    fn number_at<N: Number>(&self, values: u64, row: RowId) -> Cells<'_, N, M> {
+        self.access().cells(values + (row.slot() * size_of::<N>()) as u64, 1)
     }
 
     /// Puts a number into a slot that belongs to the caller alone, in a column of such numbers that
@@ -137,7 +73,7 @@ impl<M: Machine> Barrier<M> {
     ) -> Result<(), MemoryError> {
         let what = || values_of(at, size_of::<N>());
         let values = self.own_of(change, slot, &self.extents.values[at], what)?;
-        number.put(self.number_at::<N>(values, slot.id));
+        self.number_at::<N>(values, slot.id).put(0, number);
         self.widen_by(slot.segment, at, number);
         Ok(())
     }
@@ -157,13 +93,10 @@ impl<M: Machine> Barrier<M> {
     ) -> Result<(), MemoryError> {
         let what = || values_of(at, size_of::<N>());
         let values = self.own(change, target, &self.extents.values[at], what)?;
-        // An array of known length, so that the compiler can drop the bounds checks.
-        let cells: &[N::Cell; SEGMENT_ROWS] = N::cells(self.access(), values, SEGMENT_ROWS)
-            .first_chunk()
-            .expect("the extent has a value for each row of a segment");
+        let cells = self.access().cells::<N>(values, SEGMENT_ROWS);
         let (mut least, mut greatest) = (zone::EMPTY_MIN, zone::EMPTY_MAX);
         for (slot, number) in numbers {
-            number.put(&cells[slot]);
+            cells.put(slot, number);
             (least, greatest) = (least.min(number.zone()), greatest.max(number.zone()));
         }
         self.widen(target.node() + column_line(at), least, greatest);

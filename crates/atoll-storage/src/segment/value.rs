@@ -1,11 +1,10 @@
 //! Storing and reading single values of any type.
 
-use std::sync::atomic::Ordering;
-
-use atoll_machine::Machine;
-use atoll_memory::{Access, Memory, MemoryError};
+use atoll_machine::{Machine, Ordering};
+use atoll_memory::{Memory, MemoryError};
 
 use super::extents::Extents;
+use super::table_memory::TableMemory;
 use super::{Barrier, Segment, Slot, column_line, validity_of, values_of};
 use crate::directory::Change;
 use crate::layout::RowId;
@@ -22,8 +21,8 @@ pub struct ValuePlace(u64);
 impl ValuePlace {
     /// Stores the value there; `memory` is the table's.
     #[inline]
-    pub fn store(self, memory: &Memory, bytes: &[u8]) {
-        memory.access().write(self.0, bytes);
+    pub fn store<M: Machine>(self, memory: &Memory, bytes: &[u8]) {
+        TableMemory::<M>::new(memory.access()).write(self.0, bytes);
     }
 }
 
@@ -50,13 +49,21 @@ pub(super) struct Places {
 }
 
 /// See [`Barrier::hints_of`].
-#[derive(Clone, Copy)]
-pub(crate) struct ColumnHints<'b> {
-    extents: &'b Extents,
-    access: &'b Access,
+pub(crate) struct ColumnHints<'b, M: Machine> {
+    extents: &'b Extents<M>,
+    access: TableMemory<'b, M>,
 }
 
-impl ColumnHints<'_> {
+impl<M: Machine> Clone for ColumnHints<'_, M> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for ColumnHints<'_, M> {}
+
+impl<M: Machine> ColumnHints<'_, M> {
     /// The address of the value of a row, for a prefetch; `width` is 0 for a bit.
     #[inline(always)]
     pub(crate) fn of(self, row: RowId, width: usize) -> *const u8 {
@@ -93,7 +100,7 @@ impl<M: Machine> Barrier<M> {
         change: Change,
         slot: Slot<'_, M>,
         cell: Cell<'_>,
-        undo: &mut UndoList,
+        undo: &mut UndoList<M>,
     ) -> Result<(), MemoryError> {
         let Cell { column, data_type, nullable, .. } = cell;
         let places = self.own_places(change, slot.segment, column, data_type, nullable)?;
@@ -120,7 +127,7 @@ impl<M: Machine> Barrier<M> {
         slot: Slot<'_, M>,
         at: usize,
         bytes: &[u8],
-        undo: &mut UndoList,
+        undo: &mut UndoList<M>,
     ) -> Result<(), MemoryError> {
         let what = || values_of(at, bytes.len());
         let values = self.own_of(change, slot, &self.extents.values[at], what)?;
@@ -257,14 +264,13 @@ impl<M: Machine> Barrier<M> {
     pub(crate) fn view(&self, slot: Slot<'_, M>, at: usize, nullable: bool) -> ([u64; 2], bool) {
         let (segment, slot) = (slot.id.segment(), slot.id.slot());
         let place = self.extents.values[at].place(segment) + slot as u64 * 16;
-        let view = self.access().u64s(place, 2);
-        let view = [&view[0], &view[1]].map(|word| word.load(Ordering::Relaxed));
+        let view = self.access().load_pair(place);
         (view, !nullable || self.bit(self.extents.validity[at].place(segment), slot))
     }
 
     /// The addresses of a column's values, for prefetches.
     #[inline]
-    pub(crate) fn hints_of(&self, at: usize) -> ColumnHints<'_> {
+    pub(crate) fn hints_of(&self, at: usize) -> ColumnHints<'_, M> {
         ColumnHints { extents: &self.extents.values[at], access: self.access() }
     }
 

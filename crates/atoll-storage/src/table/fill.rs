@@ -163,7 +163,7 @@ impl<M: Machine> Table<M> {
         &self,
         change: Change,
         slots: &[RowId],
-        undo: &mut UndoList,
+        undo: &mut UndoList<M>,
     ) -> Result<(), StorageError> {
         for slots in slots.chunk_by(|one, next| one.segment() == next.segment()) {
             let segment = self.slot(slots[0]).segment();

@@ -22,9 +22,8 @@ mod sparse;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use atoll_machine::{Latch, Machine};
+use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_memory::Memory;
 
 use crate::directory::{Change, Directory};
@@ -50,18 +49,18 @@ pub struct Table<M: Machine> {
     name: String,
     schema: Schema,
     barrier: Barrier<M>,
-    segments: StableVec<Segment<M>>,
-    segment_count: AtomicUsize,
+    segments: StableVec<Segment<M>, M>,
+    segment_count: M::Word,
     index: HashIndex<M>,
     predictor: KeyPredictor<M>,
     /// Free slots of deleted rows.
     free: Latch<M, Vec<RowId>>,
-    free_count: AtomicUsize,
+    free_count: M::Word,
     index_only_invalid: IndexOnlyInvalid<M>,
     /// Partly filled segments that workers have left.
     left: Latch<M, Vec<Filling>>,
     /// Bytes of long values that were released since the last search for sparse blocks.
-    gone_bytes: AtomicU64,
+    gone_bytes: M::Word,
     /// The columns of the primary key, if they fit in one word ([`key::word_of_key`]); empty
     /// otherwise.
     key_parts: Box<[Part]>,
@@ -95,6 +94,7 @@ impl<M: Machine> PredictorView<'_, M> {
 
     #[inline(always)]
     fn of_word(&self, word: u64) -> (u64, Option<RowId>) {
+        M::work(key::HASH_WORK);
         (key::hash_of_word(word), self.known.and_then(|known| known.predict(word)))
     }
 
@@ -136,14 +136,14 @@ impl<M: Machine> Table<M> {
             barrier: Barrier::new(Arc::clone(directory), id, &schema),
             schema,
             segments: StableVec::default(),
-            segment_count: AtomicUsize::new(0),
+            segment_count: M::Word::new(0),
             index: HashIndex::default(),
             predictor: KeyPredictor::default(),
             free: Latch::default(),
-            free_count: AtomicUsize::new(0),
+            free_count: M::Word::new(0),
             index_only_invalid: IndexOnlyInvalid::default(),
             left: Latch::default(),
-            gone_bytes: AtomicU64::new(0),
+            gone_bytes: M::Word::new(0),
         })
     }
 
@@ -177,7 +177,7 @@ impl<M: Machine> Table<M> {
 
     /// Number of segments.
     pub fn segment_count(&self) -> u64 {
-        self.segment_count.load(Ordering::Acquire) as u64
+        self.segment_count.load(Ordering::Acquire)
     }
 
     pub(crate) fn barrier(&self) -> &Barrier<M> {
@@ -284,6 +284,7 @@ impl<M: Machine> Table<M> {
     /// As [`Schema::check_key`].
     #[inline(always)]
     pub fn hash_of(&self, wanted: &[Value]) -> Result<u64, StorageError> {
+        M::work(key::HASH_WORK * wanted.len());
         match self.word_of(wanted) {
             Some(word) => Ok(key::hash_of_word(word)),
             None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
@@ -293,6 +294,7 @@ impl<M: Machine> Table<M> {
     /// Hash of a key that fits the table.
     #[inline]
     pub fn hash(&self, wanted: &[Value]) -> u64 {
+        M::work(key::HASH_WORK * wanted.len());
         self.word_of(wanted).map_or_else(|| key::hash(wanted), key::hash_of_word)
     }
 

@@ -11,9 +11,8 @@
 //!   or after it has read the version of the row that the scheme will validate.
 
 use std::hint::cold_path;
-use std::sync::atomic::Ordering;
 
-use atoll_machine::{Machine, Word};
+use atoll_machine::{Machine, Ordering, Word};
 
 use super::Table;
 use crate::directory::Change;
@@ -113,12 +112,12 @@ impl<M: Machine> Table<M> {
     /// [`StorageError::Memory`], [`StorageError::TableFull`].
     pub fn add_segment(&self, change: Change) -> Result<u64, StorageError> {
         let Some(segment) = self.barrier.create(change, &self.schema)? else {
-            let rows = self.segment_count.load(Ordering::Relaxed) * SEGMENT_ROWS;
+            let rows = self.segment_count() * SEGMENT_ROWS as u64;
             return Err(StorageError::TableFull(self.name.clone(), rows as u64));
         };
         let number = segment.number();
         self.segments.get_or_init(number, || segment);
-        self.segment_count.fetch_max(number as usize + 1, Ordering::AcqRel);
+        self.segment_count.fetch_max(number + 1, Ordering::AcqRel);
         Ok(number)
     }
 

@@ -1,8 +1,6 @@
 //! Sparse heap blocks: finding the values that are still live in them.
 
-use std::sync::atomic::Ordering;
-
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::Member;
 
 use super::Table;

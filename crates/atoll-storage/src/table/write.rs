@@ -4,9 +4,7 @@
 //! caller finds the place first and stores later. Long values are stored in the heap; the old one
 //! is released when no transaction can restore it any more.
 
-use std::sync::atomic::Ordering;
-
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::MemoryError;
 
 use super::{PlainColumn, Slot, Table};
@@ -30,7 +28,7 @@ impl<M: Machine> Table<M> {
         slot: Slot<'_, M>,
         at: usize,
         plain: Plain<'_>,
-        undo: &mut UndoList,
+        undo: &mut UndoList<M>,
     ) -> Result<(), StorageError> {
         let shape = &self.shapes[at];
         if shape.is_bytes
@@ -79,7 +77,7 @@ impl<M: Machine> Table<M> {
         slot: Slot<'_, M>,
         column: PlainColumn,
         bytes: &[u8],
-        undo: &mut UndoList,
+        undo: &mut UndoList<M>,
     ) -> Result<(), StorageError> {
         debug_assert_eq!(bytes.len(), column.width());
         let at = column.position();
@@ -101,7 +99,7 @@ impl<M: Machine> Table<M> {
         slot: Slot<'_, M>,
         at: usize,
         new: impl FnOnce(N) -> Option<N>,
-        undo: &mut UndoList,
+        undo: &mut UndoList<M>,
     ) -> Result<Option<N>, StorageError> {
         debug_assert!(self.sets_numbers::<N>(at));
         Ok(self.barrier.replace_number(change, slot, at, new, undo)?)
@@ -215,7 +213,7 @@ impl<M: Machine> Table<M> {
         &self,
         change: Change,
         row: RowId,
-        undo: &mut UndoList,
+        undo: &mut UndoList<M>,
     ) -> Result<(), StorageError> {
         undo.push(change.inside.epoch, self.id(), row, Before::Presence(true));
         self.barrier.set_presence(change, self.segment(row), row.slot(), false).map_err(|error| {

@@ -12,6 +12,7 @@ use atoll_machine::Machine;
 use super::lock::{Busy, Lock};
 use crate::place::PlaceHasher;
 use crate::scheme::{Place, States};
+use crate::work;
 
 /// Up to this many locks, a lookup scans the lists; beyond, it uses a hash table.
 const SCAN_MAX: usize = 64;
@@ -62,7 +63,8 @@ impl LockList {
         self.exclusive.iter().chain(&self.shared).copied()
     }
 
-    fn share_of(&mut self, place: Place) -> Share {
+    fn share_of<M: Machine>(&mut self, place: Place) -> Share {
+        M::work(self.len().min(SCAN_MAX));
         if self.len() <= SCAN_MAX {
             let times = self.shared.iter().filter(|held| **held == place).count() as u64;
             return Share { exclusive: self.exclusive.contains(&place), times };
@@ -103,7 +105,7 @@ impl LockList {
         age: u64,
         busy: Busy,
     ) -> Result<(), Busy> {
-        let mine = self.share_of(place);
+        let mine = self.share_of::<M>(place);
         if mine.exclusive || mine.times > 0 {
             return Ok(());
         }
@@ -141,7 +143,7 @@ impl LockList {
         age: u64,
         busy: Busy,
     ) -> Result<(), Busy> {
-        let mine = self.share_of(place);
+        let mine = self.share_of::<M>(place);
         if mine.exclusive {
             return Ok(());
         }
@@ -170,11 +172,13 @@ impl LockList {
         place: Place,
         lock: &Lock<M>,
     ) -> Result<(), Busy> {
-        lock.check_sole_reader(0).or_else(|_| lock.check_sole_reader(self.share_of(place).times))
+        lock.check_sole_reader(0)
+            .or_else(|_| lock.check_sole_reader(self.share_of::<M>(place).times))
     }
 
     /// Unlocks everything.
     pub fn unlock_all<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
+        M::work(self.len() * work::ENTRY);
         let mut row = states.rows();
         let mut lock = |place: Place| {
             if place.is_row() { row(place) } else { states.gap(place) }
@@ -229,7 +233,7 @@ mod tests {
                     assert_eq!(list.lock_shared(place, lock, 0), Ok(()));
                     one.times += u64::from(!one.exclusive);
                 }
-                let told = list.share_of(place);
+                let told = list.share_of::<Native>(place);
                 assert_eq!(told, *one);
             }
             for (row, share) in &expected {
@@ -238,7 +242,7 @@ mod tests {
                     locks.0[*row as usize].lock_exclusive(0, 0).is_err(),
                     share.exclusive || share.times > 0
                 );
-                assert_eq!(list.share_of(place(*row)), *share);
+                assert_eq!(list.share_of::<Native>(place(*row)), *share);
             }
             let places: std::collections::HashSet<_> = list.places().collect();
             assert_eq!(places.len(), expected.len());
@@ -255,7 +259,7 @@ mod tests {
         assert_eq!(list.lock_shared(place(0), &locks.0[0], 0), Ok(()));
         assert_eq!(locks.0[0].lock_shared(0, false), Ok(()));
         assert!(list.lock_exclusive(place(0), &locks.0[0], 0).is_err());
-        assert_eq!(list.share_of(place(0)), Share { exclusive: false, times: 1 });
+        assert_eq!(list.share_of::<Native>(place(0)), Share { exclusive: false, times: 1 });
         locks.0[0].unlock_shared();
         assert_eq!(list.lock_exclusive(place(0), &locks.0[0], 0), Ok(()));
         list.unlock_all(&locks);

@@ -3,6 +3,7 @@
 use super::gap::Gap;
 use super::version::{LOCKED, NUMBER, STORING, Version};
 use crate::scheme::{Conflict, Place, Seen, States};
+use crate::work;
 use atoll_machine::{Machine, Ordering};
 
 /// A larger set frees its memory at the next transaction, so that a transaction over a whole table
@@ -192,10 +193,11 @@ impl ReadSet {
 
     /// Merges the writes of each row and sorts them by place. Transactions that lock in this order
     /// cannot deadlock.
-    fn sort(&mut self) {
+    fn sort<M: Machine>(&mut self) {
         if self.sorted {
             return;
         }
+        M::work(work::sort(self.writes.len()));
         // The last write of a row determines whether the row is present in the end; a locked one
         // keeps its lock. The sort is unstable, since a stable one allocates.
         self.writes.sort_unstable_by_key(|write| (write.place, write.number));
@@ -228,6 +230,7 @@ impl ReadSet {
         &mut self,
         states: &impl States<R, G>,
     ) -> Result<(), Conflict> {
+        M::work((self.writes.len() - self.locked) * work::ENTRY);
         if self.locked < self.writes.len() && !self.lock_unsorted(states) {
             self.lock_sorted(states)?;
         }
@@ -279,7 +282,7 @@ impl ReadSet {
         &mut self,
         states: &impl States<R, G>,
     ) -> Result<(), Conflict> {
-        self.sort();
+        self.sort::<M>();
         let mut row = states.rows();
         while let Some(write) = self.writes.get_mut(self.locked) {
             if !write.locked {
@@ -312,6 +315,7 @@ impl ReadSet {
         if self.stale.is_some() {
             return self.stale;
         }
+        M::work((self.reads.len() + self.gaps.len()) * work::ENTRY);
         let mut state = states.rows();
         let row = self.reads.iter().find(|(place, word)| {
             let now = state(*place).version().load();

@@ -27,10 +27,10 @@
 //!   that it may see, so it does not reach such a record.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use atoll_machine::huge_pages::{self, Array};
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_storage::stable::StableVec;
 
 use crate::before_image::BeforeImage;
@@ -80,9 +80,9 @@ impl OlderVersion {
 }
 
 struct Arena<M: Machine> {
-    chunks: StableVec<Array<M::Word>>,
+    chunks: StableVec<Array<M::Word>, M>,
     /// The state, while no writer has this number.
-    left: Mutex<Own>,
+    left: Latch<M, Own>,
 }
 
 /// The state of the chunks of one number.
@@ -98,7 +98,7 @@ struct Own {
 }
 
 /// The delta records of all transactions.
-pub struct VersionChains<M: Machine>(StableVec<Arena<M>>);
+pub struct VersionChains<M: Machine>(StableVec<Arena<M>, M>);
 
 /// The chunks of one number; only the open transaction with the number writes there.
 pub struct VersionChainWriter<M: Machine> {
@@ -194,9 +194,9 @@ impl<M: Machine> VersionChainWriter<M> {
     pub fn new(chains: Arc<VersionChains<M>>, number: u32) -> Self {
         let arena = chains.0.get_or_init(number.into(), || Arena {
             chunks: StableVec::default(),
-            left: Mutex::default(),
+            left: Latch::default(),
         });
-        let own = std::mem::take(&mut *arena.left.lock().unwrap_or_else(PoisonError::into_inner));
+        let own = std::mem::take(&mut *arena.left.take());
         Self { chains, number, own }
     }
 
@@ -297,7 +297,7 @@ impl<M: Machine> VersionChainWriter<M> {
 impl<M: Machine> Drop for VersionChainWriter<M> {
     fn drop(&mut self) {
         let own = std::mem::take(&mut self.own);
-        *self.arena().left.lock().unwrap_or_else(PoisonError::into_inner) = own;
+        *self.arena().left.take() = own;
     }
 }
 

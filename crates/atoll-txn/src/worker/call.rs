@@ -15,6 +15,7 @@ use crate::accounting::Component;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::scheme::{AbortReason, Conflict, Place, Scheme, Start};
+use crate::work;
 
 /// Rounds that a hurried transaction waits. Natively, the last of them yield the CPU to a thread
 /// that may be about to finish storing.
@@ -75,6 +76,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             self.abort(AbortReason::Requested);
         }
         self.txn.phase = Phase::Idle;
+        M::work(work::BEGIN);
         self.name_partitions(how.partitions)?;
         self.collect_at_begin();
         self.txn.prefetched.forget();

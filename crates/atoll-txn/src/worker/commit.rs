@@ -285,7 +285,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             placed.push((place, 0));
         }
         for ((place, _), (_, _, _, bytes)) in placed.drain(..).zip(again) {
-            place.store(engine.memory(), bytes);
+            place.store::<M>(engine.memory(), bytes);
         }
         true
     }
@@ -320,7 +320,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     fn store_placed(&mut self, engine: &Engine<S, M>) {
         let edits = self.edits.get_mut();
         for (place, number) in self.placed.drain(..) {
-            place.store(engine.memory(), edits.bytes(number));
+            place.store::<M>(engine.memory(), edits.bytes(number));
         }
         if self.placed.capacity() > PLACED_KEPT_MAX {
             self.placed = Vec::new();

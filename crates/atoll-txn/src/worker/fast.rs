@@ -15,6 +15,7 @@ use super::step::Here;
 use super::txn::TxnState;
 use crate::before_image::BeforeImage;
 use crate::scheme::{AbortReason, Conflict, FetchOnce, Scheme, Seen};
+use crate::work;
 
 /// How the fast path ended. It reports no errors, so that this fits into registers.
 pub(super) enum Fast {
@@ -76,6 +77,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         input: &[u8],
         output: &mut [u8],
     ) -> Fast {
+        M::work(work::OPERATION);
         let (_, context, _) = here;
         let table = &*context.table;
         if !table.is_hash_unique(hash) || !found.meta.has_hash(hash) {
@@ -173,6 +175,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         match seen {
             Ok(Seen::Present) if found.meta.has_hash(hash) => {
                 let (row, column) = (found.slot.id(), aim.column.position());
+                M::work(work::copy(bytes.len()));
                 self.edits.get_mut().change(context.table.id(), row, column, bytes);
                 Fast::Done
             }

@@ -35,6 +35,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::scheme::{AbortReason, Conflict, Scheme};
 use crate::tables::TableContext;
+use crate::work;
 
 /// A longer buffer of keys is freed after the call.
 const KEPT_MAX: usize = 4096;
@@ -364,6 +365,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
                 edits.put(column, plain(value, &mut buffer));
             }
         }
+        M::work(work::copy(edits.bytes_since(savepoint)));
         edits.give(savepoint, place);
     }
 

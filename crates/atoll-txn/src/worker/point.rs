@@ -18,6 +18,7 @@ use crate::error::OpError;
 use crate::row::{Direct, Moves, Own, Row, RowEdit};
 use crate::scheme::{AbortReason, Conflict, Scheme, Seen};
 use crate::tables::TableContext;
+use crate::work;
 
 /// A callback that reads a row.
 pub type Reader<'b, M> = &'b mut dyn FnMut(&Row<'_, M>);
@@ -397,6 +398,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             }
         };
         let edits = self.edits.get_mut();
+        M::work(work::copy(edits.bytes_since(savepoint)));
         let at = at.unwrap_or_else(|| edits.add(context.table.id(), row, What::Change));
         edits.give(savepoint, at);
         if changed.meets(&context.noted) {

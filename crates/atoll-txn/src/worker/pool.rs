@@ -1,8 +1,8 @@
 //! Workers and transactions of an engine, and those that are kept for their next use.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use atoll_machine::Machine;
+use atoll_machine::{Latch, Machine};
 use atoll_storage::Table;
 
 use super::call::{Call, Committed};
@@ -39,10 +39,10 @@ pub struct Txn<S: Scheme<M>, M: Machine> {
 /// in caches, is used next.
 pub struct Pool<S: Scheme<M>, M: Machine> {
     engine: Arc<Engine<S, M>>,
-    threads: Mutex<Threads>,
-    txns: Mutex<Vec<Box<TxnState<S, M>>>>,
+    threads: Latch<M, Threads>,
+    txns: Latch<M, Vec<Box<TxnState<S, M>>>>,
     /// For transactions that are dropped while all workers are in use.
-    spare: Mutex<Box<Thread>>,
+    spare: Latch<M, Box<Thread>>,
 }
 
 #[derive(Default)]
@@ -54,10 +54,6 @@ struct Threads {
     made: usize,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<S: Scheme<M>, M: Machine> Pool<S, M> {
     /// A pool of workers and transactions of an engine.
     ///
@@ -65,8 +61,8 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
     /// When the engine has as many workers as it can have.
     pub fn new(engine: Arc<Engine<S, M>>) -> Arc<Self> {
         let spare = engine.memory().join().expect("the gate has room for a pool");
-        let spare = Mutex::new(Box::new(Thread::new(spare)));
-        Arc::new(Self { engine, threads: Mutex::default(), txns: Mutex::default(), spare })
+        let spare = Latch::new(Box::new(Thread::new(spare)));
+        Arc::new(Self { engine, threads: Latch::default(), txns: Latch::default(), spare })
     }
 
     /// The engine.
@@ -96,7 +92,7 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
 
     /// A thread, if fewer than `most` are in use.
     fn take_thread(&self, most: usize) -> Option<Box<Thread>> {
-        let mut threads = lock(&self.threads);
+        let mut threads = self.threads.take();
         if threads.made - threads.idle.len() >= most {
             return None;
         }
@@ -109,11 +105,11 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
     }
 
     fn put_back(&self, thread: Box<Thread>) {
-        lock(&self.threads).idle.push(thread);
+        self.threads.take().idle.push(thread);
     }
 
     fn take_txn(&self) -> Option<Box<TxnState<S, M>>> {
-        let kept = lock(&self.txns).pop();
+        let kept = self.txns.take().pop();
         kept.or_else(|| {
             let number = self.engine.txn_number()?;
             Some(Box::new(TxnState::new(&self.engine, number)))
@@ -122,7 +118,7 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
 
     /// Frees at most `most` items of garbage of each worker that is not in use.
     pub fn collect_garbage(&self, most: usize) {
-        let spare = self.spare.try_lock().ok().filter(|spare| !spare.garbage.is_empty());
+        let spare = self.spare.try_take().filter(|spare| !spare.garbage.is_empty());
         let (idle, garbage) = self.idle_workers();
         if garbage == 0 && spare.is_none() {
             return;
@@ -134,7 +130,7 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
         }
         let mut from = 0;
         while from < idle {
-            let mut threads = lock(&self.threads);
+            let mut threads = self.threads.take();
             let has_garbage = |at: &usize| !threads.idle[*at].garbage.is_empty();
             let Some(at) = (from..threads.idle.len()).find(has_garbage) else { break };
             let mut thread = threads.idle.remove(at);
@@ -142,12 +138,12 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
             let mut call = Call { engine: &self.engine, thread: &mut thread, txn: &mut txn };
             call.collect_some(most);
             // At its position, since the next user takes the last one.
-            let idle = &mut lock(&self.threads).idle;
+            let idle = &mut self.threads.take().idle;
             let at = at.min(idle.len());
             idle.insert(at, thread);
             from = at + 1;
         }
-        lock(&self.txns).push(txn);
+        self.txns.take().push(txn);
     }
 
     /// Stores at most `most` long values of a table's sparse blocks again, see [`Call::compact`].
@@ -169,7 +165,7 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
                 }
                 None => {
                     // A rollback waits for nothing but memory, so the spare worker is free soon.
-                    let thread = &mut lock(&self.spare);
+                    let thread = &mut self.spare.take();
                     Call { engine, thread, txn }.abort(AbortReason::Requested);
                 }
             }
@@ -179,7 +175,7 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
 
     /// The number of workers that are not in use, and how many of them have garbage.
     pub fn idle_workers(&self) -> (usize, usize) {
-        let idle = &lock(&self.threads).idle;
+        let idle = &self.threads.take().idle;
         (idle.len(), idle.iter().filter(|thread| !thread.garbage.is_empty()).count())
     }
 }
@@ -238,7 +234,7 @@ impl<S: Scheme<M>, M: Machine> Drop for Txn<S, M> {
     fn drop(&mut self) {
         let Some(mut txn) = self.state.take() else { return };
         self.pool.roll_back(&mut txn);
-        lock(&self.pool.txns).push(txn);
+        self.pool.txns.take().push(txn);
     }
 }
 

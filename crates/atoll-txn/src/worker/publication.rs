@@ -29,7 +29,7 @@ impl<M: Machine> Publication<M> {
     /// Shows the undo list to takers if it is new or has grown. The caller is in the same section
     /// as the stores that the new entries undo.
     #[inline]
-    pub(super) fn show(&mut self, undo: &UndoList) {
+    pub(super) fn show(&mut self, undo: &UndoList<M>) {
         let chunks = undo.chunks().len();
         if undo.is_empty() || (self.shown != 0 && chunks <= self.chunks_shown) {
             return;
@@ -45,7 +45,7 @@ impl<M: Machine> Publication<M> {
 
     /// Hides the undo list: the transaction ends in `epoch`. Inside the gate.
     #[inline]
-    pub(super) fn close(&mut self, registry: &Registry<M>, epoch: u64, undo: &UndoList) {
+    pub(super) fn close(&mut self, registry: &Registry<M>, epoch: u64, undo: &UndoList<M>) {
         if self.shown != 0 {
             self.context.close(registry, epoch, undo.first_epoch());
             (self.shown, self.chunks_shown) = (0, 0);

@@ -13,6 +13,7 @@ use crate::accounting::Component;
 use crate::engine::Engine;
 use crate::row::Row;
 use crate::scheme::{AbortReason, Scheme};
+use crate::work;
 
 /// Pause before a rollback that was out of memory tries again.
 const ROLLBACK_PAUSE: Duration = Duration::from_millis(1);
@@ -74,12 +75,13 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
                     break;
                 }
                 engine.memory().reclaim();
-                std::thread::sleep(ROLLBACK_PAUSE);
+                M::sleep(ROLLBACK_PAUSE);
             }
         }
     }
 
     pub(super) fn finish(&mut self, end: Result<(), AbortReason>, phase: Phase) {
+        M::work(work::END);
         if !self.txn.upkeep {
             self.txn.publication.count(end);
         }

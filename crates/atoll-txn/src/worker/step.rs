@@ -14,6 +14,7 @@ use crate::error::OpError;
 use crate::rows::Meta;
 use crate::scheme::{AbortReason, Conflict, Scheme};
 use crate::tables::TableContext;
+use crate::work;
 
 /// The context of a step.
 pub(super) type Here<'h, S, M> = (&'h Engine<S, M>, &'h TableContext<S, M>, Change);
@@ -66,6 +67,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     ) -> Result<R, OpError> {
         let mut round = 0;
         loop {
+            M::work(work::OPERATION);
             let Self { engine, thread: Thread { member, fillings, .. }, txn } = self;
             let context = engine.tables.context(table.id());
             let section = member.enter();

@@ -30,7 +30,7 @@ pub(super) struct TxnState<S: Scheme<M>, M: Machine> {
     /// Partitions that it has named, ascending; empty means all.
     pub(super) partitions: Vec<u32>,
     pub(super) local: S::Local,
-    pub(super) undo: UndoList,
+    pub(super) undo: UndoList<M>,
     pub(super) edits: RefCell<Edits>,
     /// Places in the table into which cells of the write set will be stored, with the cells'
     /// numbers.

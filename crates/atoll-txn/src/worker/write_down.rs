@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::scheme::{AbortReason, Scheme};
 use crate::tables::TableContext;
+use crate::work;
 
 /// Changes that are encoded in one section of the gate.
 const CHANGES_IN_SECTION: usize = 256;
@@ -58,6 +59,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         for from in (0..changes).step_by(CHANGES_IN_SECTION) {
             let to = changes.min(from + CHANGES_IN_SECTION);
             let Self { engine, thread: Thread { member, .. }, txn } = self;
+            let len = record.redo.len();
             let section = member.enter();
             if !TxnState::<S, M>::IN_PLACE {
                 (from..to).for_each(|at| txn.write_down_edit(engine, record, at));
@@ -69,6 +71,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
                 }
             }
             drop(section);
+            M::work(work::copy(record.redo.len() - len));
             if record.redo.len() > SPILL_BYTES {
                 record.recorder.spill(&record.redo)?;
                 record.redo.clear();
