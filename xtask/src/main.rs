@@ -8,11 +8,13 @@
 //!   at most 500 of them are outside of tests;
 //! - lines are at most 100 columns;
 //! - no circle of modules in a crate;
+//! - labels of invariants are defined once;
 //! - transaction code reaches the machine through its trait;
 //! - every scheme is a folder of its name with the same files, and is named nowhere else.
 //!
 //! `skipped` lists skipped tests; `words` lists words that comments and documents do not use.
 
+mod labels;
 mod machine;
 mod modules;
 mod schemes;
@@ -53,7 +55,7 @@ fn main() -> ExitCode {
         ["skipped", file] => skipped::run(Path::new(file), None),
         ["skipped", file, allowed] => skipped::run(Path::new(file), Some(Path::new(allowed))),
         _ => {
-            eprintln!("usage: cargo run -p xtask -- check | skipped FILE [ALLOWED]");
+            eprintln!("usage: cargo run -p xtask -- check | words | skipped FILE [ALLOWED]");
             ExitCode::from(2)
         }
     }
@@ -83,6 +85,7 @@ fn check() -> ExitCode {
     check_lock(&root, &mut faults);
     BESIDE.iter().for_each(|beside| check_lock_beside(&root, beside, &mut faults));
     check_files(&root, &mut faults);
+    labels::check(&root, &mut faults);
     machine::check(&root, &mut faults);
     schemes::check(&root, &mut faults);
     words::check(&root, &mut faults);

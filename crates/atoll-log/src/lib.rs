@@ -13,7 +13,7 @@
 //! | `options` | the settings of the logs, and their limits |
 //! | [`beginning`] | what is written before the first commit after opening |
 //! | [`time_mark`] | time marks in the logs, to which a database can be restored |
-//! | `recorder` | the recorder with which a worker commits to several logs |
+//! | `recorder` | the recorder with which a transaction commits to several logs |
 //! | `helpers` | threads that flush several logs in parallel |
 //! | `group_commit` | how long the leader of a flush waits for further commits |
 //! | [`scan`] | reading a log from a medium |

@@ -12,8 +12,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use crate::machine::Machine;
+
+/// The sleep between two attempts of [`Latch::take_patiently`].
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// See the module.
 pub struct Latch<M, T = ()> {
@@ -23,8 +27,8 @@ pub struct Latch<M, T = ()> {
 
 /// The value of a latch that the caller holds.
 pub struct Latched<'l, M: Machine, T> {
+    latch: &'l Latch<M, T>,
     guarded: MutexGuard<'l, T>,
-    machine: PhantomData<fn() -> M>,
 }
 
 impl<M: Machine, T> Latch<M, T> {
@@ -49,13 +53,28 @@ impl<M: Machine, T> Latch<M, T> {
     /// Takes the latch, if no other thread holds it.
     #[inline]
     pub fn try_take(&self) -> Option<Latched<'_, M, T>> {
-        M::exclusive(std::ptr::from_ref(&self.guarded).cast());
+        self.report();
         let guarded = match self.guarded.try_lock() {
             Ok(guarded) => guarded,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(Latched { guarded, machine: PhantomData })
+        Some(Latched { latch: self, guarded })
+    }
+
+    /// As [`Latch::take`], for a latch that is held for long: the thread sleeps meanwhile.
+    pub fn take_patiently(&self) -> Latched<'_, M, T> {
+        loop {
+            match self.try_take() {
+                Some(latched) => return latched,
+                None => M::sleep(PATIENCE),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn report(&self) {
+        M::exclusive(std::ptr::from_ref(&self.guarded).cast());
     }
 }
 
@@ -95,7 +114,7 @@ impl<M: Machine, T> DerefMut for Latched<'_, M, T> {
 impl<M: Machine, T> Drop for Latched<'_, M, T> {
     #[inline]
     fn drop(&mut self) {
-        M::exclusive(std::ptr::from_ref(&*self.guarded).cast());
+        self.latch.report();
     }
 }
 

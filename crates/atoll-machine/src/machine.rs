@@ -2,12 +2,12 @@
 //!
 //! Transaction code is generic over [`Machine`]: all that it shares with other threads, its clock,
 //! its waits and the compute it performs go through this trait. The same code therefore runs on the
-//! real machine ([`Native`](crate::Native)), under a scheduler that searches for anomalies, and on
-//! a simulated machine that charges each access.
+//! real machine ([`Native`](crate::Native)) and under a scheduler that searches for anomalies, and
+//! it could run on a simulated machine that charges each access.
 //!
 //! - A shared word is a [`Machine::Word`].
-//! - [`Machine::read`] or [`Machine::write`] precedes an access to values in table memory, to an
-//!   undo list, or to a pointer in a list that grows.
+//! - [`Machine::read`] or [`Machine::write`] precedes an access to values in table memory, to the
+//!   entries of an undo list, or to a pointer in a list that grows. They order nothing.
 //! - [`Machine::exclusive`] precedes each attempt to take a latch, and its release.
 //! - [`Machine::work`] counts hashing, comparing and copying between private places.
 //! - [`Machine::now_ns`], [`Machine::wait`] and [`Machine::sleep`] are the clock, the spin loop and
@@ -104,9 +104,8 @@ pub trait Machine: Send + Sync + 'static {
     #[inline(always)]
     fn read(_address: *const u8, _bytes: usize) {}
 
-    /// Called before an access that writes `bytes` bytes of shared memory at `address`; stores to
-    /// words before the call must be visible to threads that see the bytes. Never dereferences.
-    /// Native: nothing.
+    /// Called before an access that writes `bytes` bytes of shared memory at `address`. It orders
+    /// nothing; that takes a [`Machine::fence`]. Never dereferences. Native: nothing.
     #[inline(always)]
     fn write(_address: *const u8, _bytes: usize) {}
 

@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(error.message(), "tablespace \"node2\" does not exist");
         assert_eq!(error.hint(), Some("the tablespaces are node0, node1"));
         assert_eq!(error.position(), Some((2, 14)));
-        // NAME-1: a quoted name is not folded.
+        // SQLNAME-1: a quoted name is not folded.
         let error = create(&db, "CREATE TABLE t (a int PRIMARY KEY) TABLESPACE \"NODE1\"");
         assert_eq!(error.unwrap_err().kind(), SqlErrorKind::UnknownTablespace);
         assert!(db.tables().is_empty());

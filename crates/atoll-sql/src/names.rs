@@ -1,10 +1,9 @@
 //! Names in statements: folding as in PostgreSQL, and suggestions for mistyped names.
 //!
-//! `NAME-1`: in a name without quotes the letters A to Z are folded to lower case, as PostgreSQL
-//! does with UTF-8; all other letters, and quoted names, are not changed. Definitions,
-//! changes and queries fold by this rule alone.
-//! `NAME-2`: a column that is created for a file keeps its name; SQL needs quotes for it unless it
-//! is a plain lower-case identifier.
+//! `SQLNAME-1`: in a name without quotes the letters A to Z are folded to lower case, as PostgreSQL
+//! does with UTF-8; all other letters, and quoted names, are not changed. Definitions, changes and
+//! queries fold by this rule alone. `SQLNAME-2`: a column that is created for a file keeps its
+//! name; SQL needs quotes for it unless it is a plain lower-case identifier.
 
 use atoll::{Schema, Table};
 use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, Statement};

@@ -45,11 +45,14 @@ impl<T: Sync, const PARTS: usize> BucketArrays<T, PARTS> {
     ///
     /// # Safety
     /// The array lives as long as `self`, does not move and is never borrowed mutably.
-    pub unsafe fn set(&self, part: usize, array: &[T]) {
+    pub unsafe fn set<M: Machine>(&self, part: usize, array: &[T]) {
         assert!(array.len().is_power_of_two() && array.len() > 1);
         let shift = (u64::BITS - array.len().ilog2()) as usize;
         let start = ptr::from_ref(array).cast::<T>().cast_mut();
-        self.0[part].store(start.map_addr(|addr| addr | shift), Ordering::Release);
+        let entry = &self.0[part];
+        M::write(ptr::from_ref(entry).cast(), size_of_val(entry));
+        M::fence(Ordering::Release); // The pointer is no word of the machine.
+        entry.store(start.map_addr(|addr| addr | shift), Ordering::Release);
     }
 }
 
@@ -73,7 +76,7 @@ mod tests {
         assert!((0..3).all(|part| named.of::<Native>(part, !0).is_none()));
         for (bits, array) in (1..=12).zip(&arrays) {
             // SAFETY: the arrays live longer and are never borrowed mutably.
-            unsafe { named.set(1, array) };
+            unsafe { named.set::<Native>(1, array) };
             for hash in [0, 1, 1 << 40, 1 << 63, 0x1234_5678_9abc_def0, !0] {
                 let bucket = named.of::<Native>(1, hash).expect("the part has an array");
                 assert_eq!(bucket.0 as u64, hash >> (64 - bits), "{hash:x} of {bits} bits");

@@ -25,6 +25,13 @@ fn pointer<T, M: Machine>(pointers: &Pointers<T, M>, index: u64) -> *mut T {
     pointers.read(index, load).unwrap_or(ptr::null_mut())
 }
 
+/// Sets a pointer of a list that is locked.
+fn set<T, M: Machine>(entry: &AtomicPtr<T>, to: *mut T) {
+    M::write(ptr::from_ref(entry).cast(), size_of_val(entry));
+    M::fence(Ordering::Release); // The pointer is no word of the machine.
+    entry.store(to, Ordering::Release);
+}
+
 /// A list of values. See the module.
 pub struct StableVec<T, M> {
     pointers: Pointers<T, M>,
@@ -63,7 +70,7 @@ impl<T, M: Machine> StableVec<T, M> {
             return made;
         }
         let made = Box::into_raw(Box::new(make()));
-        pointers.entries(index as usize + 1)[index as usize].store(made, Ordering::Release);
+        set::<T, M>(&pointers.entries(index as usize + 1)[index as usize], made);
         // SAFETY: STABLE-1; the value is in the list now.
         unsafe { &*made }
     }
@@ -134,7 +141,7 @@ impl<T: Default, M: Machine> PerRow<T, M> {
             let mut segments = self.segments.lock();
             // The block holds the values of `len` segments.
             for (at, entry) in segments.entries(first + len)[first..][..len].iter().enumerate() {
-                entry.store(rows.wrapping_add(at), Ordering::Release);
+                set::<_, M>(entry, rows.wrapping_add(at));
             }
         }
         // SAFETY: set above, or by an earlier holder of the lock; STABLE-1.

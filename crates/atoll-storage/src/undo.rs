@@ -124,7 +124,8 @@ impl Chunk {
     }
 }
 
-/// The undo list of a transaction. Only its thread pushes; takers of snapshots may hold its chunks.
+/// The undo list of a transaction. Only the thread that executes the transaction pushes; takers of
+/// snapshots may hold its chunks.
 pub struct UndoList<M> {
     chunks: Vec<Arc<Chunk>>,
     entries: usize,

@@ -15,7 +15,7 @@ use crate::place::PlaceHasher;
 /// Up to this many rows, a lookup scans the list; beyond, it uses a hash table.
 const SCAN_MAX: usize = 32;
 /// A larger write set frees its memory when it is cleared, so that a transaction over a whole table
-/// does not leave its worker with the memory of a whole table.
+/// does not leave its state with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
 const NONE: usize = usize::MAX;
 

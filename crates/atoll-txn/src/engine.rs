@@ -1,9 +1,9 @@
 //! The engine: tables, and the scheme's states of their rows.
 //!
-//! [`crate::worker`] executes a transaction in these steps:
-//! *begin* → *find* (index) → *read* and *write* (ask the scheme; store at once with an undo entry,
-//! or add the change to the write set) → *commit* (`validated`, stored, then `visible` when the
-//! scheme unlocks the rows) or *abort* (undo in reverse order, unlock).
+//! [`crate::worker`] executes a transaction in these steps: *begin* → *find* (index) → *read* and
+//! *write* (ask the scheme; store at once with an undo entry, or add the change to the write set) →
+//! *commit* (`validated`, stored, `logged`, then `visible` when the scheme unlocks the rows) or
+//! *abort* (undo in reverse order, unlock).
 
 use std::sync::{Arc, OnceLock};
 
@@ -47,6 +47,8 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     pub(crate) scheme: S,
     directory: Arc<Directory>,
     pub(crate) tables: Tables<S, M>,
+    /// Held while a table is created, which may wait for the disk.
+    defining: Latch<M>,
     names: Latch<M, Vec<Arc<Table<M>>>>,
     pub(crate) registry: Registry<M>,
     partitions: u32,
@@ -64,6 +66,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             scheme,
             directory,
             tables: Tables(StableVec::default()),
+            defining: Latch::default(),
             names: Latch::default(),
             registry: Registry::default(),
             partitions: options.partitions.max(1),
@@ -74,7 +77,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         }
     }
 
-    /// Records all transactions from now on. The caller calls this once, before it creates workers.
+    /// Records all transactions from now on. The caller calls this once, before the first
+    /// transaction.
     ///
     /// # Panics
     /// When it has been called before, or after the first transaction.
@@ -123,8 +127,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         schema: Schema,
         options: &TableOptions,
     ) -> Result<Arc<Table<M>>, OpError> {
-        let mut names = self.names.take();
-        if names.iter().any(|table| table.name() == name) {
+        let _defining = self.defining.take_patiently();
+        if self.table(name).is_ok() {
             return Err(StorageError::TableExists(name.to_owned()).into());
         }
         // Check everything that can fail before anything is recorded.
@@ -135,7 +139,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let mut recorder = self.recorder();
         let mut description = Vec::new();
         if let Some(recorder) = &mut recorder {
-            let id = names.len() as u32;
+            let id = self.names.take().len() as u32;
             let tablespace = *tablespace.get_or_insert(id % recorder.tablespaces());
             recorder.check_tablespace(tablespace)?;
             description = describe::encode(id, name, &schema, &options);
@@ -164,7 +168,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let context = TableContext::new(Arc::clone(&table), indexes, &options);
         context.raise_gone(gsn);
         self.tables.0.get_or_init(u64::from(table.id().0), || context);
-        names.push(Arc::clone(&table));
+        self.names.take().push(Arc::clone(&table));
         Ok(table)
     }
 

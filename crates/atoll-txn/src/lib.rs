@@ -22,12 +22,12 @@ pub mod journal;
 mod place;
 pub mod registry;
 pub mod row;
-mod rows;
+mod row_header;
 pub mod scheme;
 pub mod schemes;
 pub mod tables;
-pub mod work;
-mod worker;
+mod work;
+pub mod worker;
 
 pub use accounting::{Component, Components};
 pub use common::timestamp::{TimestampKind, UnknownTimestamps};

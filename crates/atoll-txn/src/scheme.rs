@@ -61,7 +61,7 @@ pub enum AbortReason {
     Cut,
     /// The caller rolled it back.
     Requested,
-    /// It was used again after an error or an abort had rolled it back.
+    /// An error rolled it back, or it was used again after it had been rolled back.
     Finished,
 }
 
@@ -217,7 +217,8 @@ impl<'r> FetchOnce for &mut (dyn FnMut(Option<&BeforeImage>) -> bool + 'r) {
 pub trait StatesOf<S: Scheme<M> + ?Sized, M: Machine>: States<S::State, S::Gap> {}
 impl<S: Scheme<M> + ?Sized, M: Machine, T: States<S::State, S::Gap>> StatesOf<S, M> for T {}
 
-/// A concurrency-control scheme. All calls of one transaction come from one thread.
+/// A concurrency-control scheme. The calls of one transaction come one at a time, but not always
+/// from the same thread.
 pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// The name by which users choose it and reports show it.
     const NAME: &'static str;

@@ -16,7 +16,7 @@ use atoll_storage::{RowId, Schema, StorageError, Table, TableId};
 use crate::column_set::ColumnSet;
 pub use crate::place::INDEXES_MAX;
 use crate::row::Row;
-use crate::rows::Meta;
+use crate::row_header::RowHeader;
 use crate::scheme::{Guarded, Place, Scheme, States};
 
 /// Stripes of a table's hash index, see [`Guarded::Gap`].
@@ -64,9 +64,9 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
 pub struct TableContext<S: Scheme<M>, M: Machine> {
     table_id: TableId,
     pub(crate) table: Arc<Table<M>>,
-    pub(crate) rows: PerRow<Meta<S, M>, M>,
+    pub(crate) rows: PerRow<RowHeader<S, M>, M>,
     /// See `ROWS-2`.
-    pub(crate) any_row: Meta<S, M>,
+    pub(crate) any_row: RowHeader<S, M>,
     stripes: Array<S::Gap>,
     pub(crate) indexes: Vec<Ordered<S, M>>,
     pub(crate) replicated: bool,
@@ -175,7 +175,7 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
             table,
             views,
             rows: PerRow::default(),
-            any_row: Meta::of_any(),
+            any_row: RowHeader::of_any(),
             stripes: huge_pages::collect(STRIPES, |_| S::Gap::default()),
             indexes,
             replicated: options.replicated,

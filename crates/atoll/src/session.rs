@@ -12,7 +12,7 @@ const ATTEMPTS_AT_ONCE: u32 = 8;
 /// Longest sleep before an aborted transaction is retried.
 const PAUSE_MAX: Duration = Duration::from_micros(200);
 
-/// Runs transactions one after the other with one worker. Belongs to one thread.
+/// Runs transactions one after the other and keeps a worker for them. One thread at a time uses it.
 pub struct Session {
     transaction: Transaction,
     options: TransactionOptions,
@@ -91,7 +91,7 @@ impl Session {
                 .restart(options)
                 .and_then(|()| body(transaction))
                 .and_then(|result| transaction.check_is(number).map(|()| result))
-                .and_then(|result| transaction.commit_in_place().map(|()| result));
+                .and_then(|result| transaction.commit_attempt().map(|()| result));
             match done {
                 Ok(result) => return Ok(result),
                 Err(end) => {

@@ -13,8 +13,7 @@
 //! - `BUFFERS-1`: the queues have stores into a word of one coroutine only; a store of another
 //!   coroutine first releases them.
 //! - `BUFFERS-2`: values in tables are not words of the machine and are visible at once, so a
-//!   release fence and each write of values empty the queue: the values are visible after what is
-//!   in it.
+//!   release fence empties the queue: stores of values come after it.
 //! - `BUFFERS-3`: a coroutine that waits releases the stores of all, so that the awaited store
 //!   becomes visible.
 

@@ -124,6 +124,10 @@ impl Word for HesitantWord {
         self.word().fetch_sub(value, order)
     }
 
+    fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
+        self.word().fetch_max(value, order)
+    }
+
     fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
         self.word().fetch_or(value, order)
     }

@@ -136,7 +136,6 @@ impl Machine for Stepped {
 
     fn write(_address: *const u8, _bytes: usize) {
         step();
-        buffers::release_own(); // BUFFERS-2
     }
 
     fn exclusive(_address: *const u8) {

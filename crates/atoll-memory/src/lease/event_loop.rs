@@ -29,7 +29,7 @@ use super::{LeaseId, Peer, Publisher};
 const LISTENER: u64 = 0;
 /// Token of the stop signal.
 const STOP: u64 = 1;
-/// Odd tokens from here on are leases, even ones connections.
+/// The first number. Connection `n` has token `2n`, lease `n` has `2n + 1`.
 const FIRST: u64 = 1;
 /// How long the thread does not accept clients when the process is out of descriptors or memory.
 const REST: Duration = Duration::from_millis(20);

@@ -1,11 +1,11 @@
 //! The memory pool of all queries of the process.
 //!
-//! - `POOL-1`: an operator that cannot spill takes free memory, first come, first served; an
+//! - `QUERYPOOL-1`: an operator that cannot spill takes free memory, first come, first served; an
 //!   operator that can spill gets at most an even share of the rest, so it spills before it can
 //!   starve another. A small part of the pool is kept for operators that cannot spill: some
 //!   operators that can spill take memory that they are not asked about ([`MemoryPool::grow`]),
 //!   and may then hold more than the limit.
-//! - `POOL-2`: a refused request changes nothing. Operators that can spill do so when they are
+//! - `QUERYPOOL-2`: a refused request changes nothing. Operators that can spill do so when they are
 //!   refused with [`DataFusionError::ResourcesExhausted`]; for all others it ends their query.
 
 use std::fmt;

@@ -1,11 +1,12 @@
 //! Spill files: query data that does not fit in memory.
 //!
-//! - `SPILL-1`: the files are in a folder `atoll-spill-UID`, which belongs to this user and has the
-//!   mode 0700. It is created, or emptied, before the first file of the process.
-//! - `SPILL-2`: a file has no name, so it goes with the last descriptor, however its process ends.
-//!   Where a file system does not support such a file, it has a name for a moment; the emptying
-//!   removes files of processes that were killed at that moment.
-//! - `SPILL-3`: bytes are counted before they are written, and no longer when their file has gone.
+//! - `QUERYSPILL-1`: the files are in a folder `atoll-spill-UID`, which belongs to this user and
+//!   has the mode 0700. It is created, or emptied, before the first file of the process.
+//! - `QUERYSPILL-2`: a file has no name, so it goes with the last descriptor, however its process
+//!   ends. Where a file system does not support such a file, it has a name for a moment; the
+//!   emptying removes files of processes that were killed at that moment.
+//! - `QUERYSPILL-3`: bytes are counted before they are written, and no longer when their file has
+//!   gone.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, Metadata};

@@ -88,12 +88,8 @@ impl<'i, M: Machine> PartOf<'i, M> {
         let place = &self.part.tables[generation as usize];
         assert!(place.set(table).is_ok(), "one thread grows a part at a time");
         let Some(table) = place.get() else { return };
-        // The pointer in `arrays` is not a word of the machine, and a thread that reads it must see
-        // the entries. (On the native machine the release store in `BucketArrays` already ensures
-        // that.)
-        M::fence(Ordering::Release);
         // SAFETY: INDEX-2; a table in `tables` is only shared until the index is dropped.
-        unsafe { self.arrays.set(self.number, &table.buckets) };
+        unsafe { self.arrays.set::<M>(self.number, &table.buckets) };
     }
 
     /// As [`HashIndex::find`], beyond the home bucket; `None` if the bucket is no longer current.

@@ -2,9 +2,9 @@
 //!
 //! The bits of an entry select its home bucket, so a larger table is filled without the keys.
 //!
-//! - `TABLE-1`: an entry is at most `probes` buckets from its home bucket, which is part of that
+//! - `PROBE-1`: an entry is at most `probes` buckets from its home bucket, which is part of that
 //!   distance.
-//! - `TABLE-2`: a table that is being filled belongs to one thread, which stores without latches.
+//! - `PROBE-2`: a table that is being filled belongs to one thread, which stores without latches.
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word, WordLine};

@@ -1,9 +1,9 @@
 //! A pool of nodes, addressed by number. Nodes never move, and a node that leaves the tree is
 //! reused.
 //!
-//! - `POOL-1`: a number that was ever allocated belongs to a node as long as the index lives, and
-//!   the version of the node only rises. A reader that follows an outdated number finds some node,
-//!   and then that the number was outdated.
+//! - `NODEPOOL-1`: a number that was ever allocated belongs to a node as long as the index lives,
+//!   and the version of the node only rises. A reader that follows an outdated number finds some
+//!   node, and then that the number was outdated.
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
@@ -60,7 +60,7 @@ impl<M: Machine> Pool<M> {
     pub(super) fn get(&self, id: NodeId) -> &Node<M> {
         let number = id.0 & !NodeId::LEAF;
         let piece = self.pieces.get(u64::from(number >> PIECE_BITS));
-        let piece = piece.expect("POOL-1: the number was allocated, so its piece exists");
+        let piece = piece.expect("NODEPOOL-1: the number was allocated, so its piece exists");
         &piece[(number & ((1 << PIECE_BITS) - 1)) as usize]
     }
 

@@ -36,7 +36,7 @@ impl<M: Machine> OrderedIndex<M> {
         let (mut parent, mut at) = (self.anchor(), 0);
         loop {
             let child = parent.node.child(at);
-            parent.validate()?; // `POOL-1`: it was a child, so it is a node
+            parent.validate()?; // `NODEPOOL-1`: it was a child, so it is a node
             if child.is_leaf() {
                 self.node(child).prefetch_all();
                 let version = parent.version();

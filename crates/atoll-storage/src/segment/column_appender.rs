@@ -55,13 +55,12 @@ impl<'a, M: Machine> Bits<'a, M> {
 
     /// Writes the bits that were put since the last write.
     fn write(&mut self) {
-        let word = self.access.word(self.bitmap + (self.word * 8) as u64);
+        let place = self.bitmap + (self.word * 8) as u64;
         if self.on != 0 {
-            // Release order; see `set_present`.
-            word.fetch_or(self.on, Ordering::AcqRel);
+            self.access.set_bits(place, self.on); // Release order; see `set_present`.
         }
         if self.off != 0 {
-            word.fetch_and(!self.off, Ordering::Relaxed);
+            self.access.word(place).fetch_and(!self.off, Ordering::Relaxed);
         }
         (self.on, self.off) = (0, 0);
     }

@@ -10,18 +10,18 @@ use crate::flat::{Entry, Flat};
 use crate::types::Schema;
 
 /// The current place and birth of an extent.
-struct Extent<M: Machine> {
+struct ExtentEntry<M: Machine> {
     place: M::Word,
     birth: M::Word,
 }
 
-impl<M: Machine> Default for Extent<M> {
+impl<M: Machine> Default for ExtentEntry<M> {
     fn default() -> Self {
         Self { place: M::Word::new(0), birth: M::Word::new(0) }
     }
 }
 
-impl<M: Machine> Entry for Extent<M> {
+impl<M: Machine> Entry for ExtentEntry<M> {
     fn copy(&self) -> Self {
         let Self { place, birth } = self;
         let copy = |word: &M::Word| M::Word::new(word.load(Ordering::Relaxed));
@@ -29,7 +29,7 @@ impl<M: Machine> Entry for Extent<M> {
     }
 }
 
-impl<M: Machine> Extent<M> {
+impl<M: Machine> ExtentEntry<M> {
     #[inline]
     fn place(&self) -> u64 {
         self.place.load(Ordering::Acquire)
@@ -42,7 +42,7 @@ impl<M: Machine> Extent<M> {
 }
 
 /// Extents of one kind, by the numbers of their segments.
-pub(super) struct Extents<M: Machine>(Flat<Extent<M>, M>);
+pub(super) struct Extents<M: Machine>(Flat<ExtentEntry<M>, M>);
 
 impl<M: Machine> Default for Extents<M> {
     fn default() -> Self {
@@ -53,14 +53,14 @@ impl<M: Machine> Default for Extents<M> {
 impl<M: Machine> Extents<M> {
     /// The result of `read` for the extent of a segment that exists.
     #[inline(always)]
-    fn read<R>(&self, segment: u64, read: impl FnOnce(&Extent<M>) -> R) -> R {
+    fn read<R>(&self, segment: u64, read: impl FnOnce(&ExtentEntry<M>) -> R) -> R {
         self.0.read(segment, read).expect("extents are published before their segment can be found")
     }
 
     /// The place.
     #[inline(always)]
     pub(super) fn place(&self, segment: u64) -> u64 {
-        self.read(segment, Extent::place)
+        self.read(segment, ExtentEntry::place)
     }
 
     /// The place for a prefetch: the caller does not read there, so the load is relaxed.

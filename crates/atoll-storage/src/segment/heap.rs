@@ -16,7 +16,7 @@
 
 use std::hint::cold_path;
 
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Ordering};
 use atoll_memory::{Extent, Memory, MemoryError, Retired};
 
 use super::table_memory::TableMemory;
@@ -335,7 +335,7 @@ fn offset_of<M: Machine>(access: TableMemory<'_, M>, list: u64, place: HeapPlace
         return None;
     }
     let pair = list + heap_list::FIRST + u64::from(place.block) * heap_list::PAIR;
-    let [block, bytes] = access.load_pair(pair);
+    let [block, bytes] = access.pair(pair).map(|word| word.load(Ordering::Relaxed));
     let end = u64::from(place.offset) + u64::from(place.len);
     (block != 0 && end <= bytes).then_some(block + u64::from(place.offset))
 }

@@ -21,9 +21,9 @@
 //! - `SEG-3`: one worker at a time stores values of a row, since the caller holds the row's lock.
 //!   Bits share words with the bits of other rows, so they are set and cleared atomically.
 //! - `SEG-4`: the table also keeps place and birth of each extent in lists (`extents.rs`), which
-//!   workers read instead of the node: four times as many list entries as lines of nodes fit in a
-//!   cache, and a table has columns times segments of them. Once other threads can find the
-//!   segment, an entry changes only under the segment's latch, together with the node.
+//!   workers read instead of the node: an entry takes 16 bytes and a line of a node 64, so the
+//!   lists fit into a cache where the nodes of all segments would not. Once other threads can find
+//!   the segment, an entry changes only under the segment's latch, together with the node.
 //!
 //! A failed allocation leaves the segment unchanged.
 
@@ -50,6 +50,7 @@ use heap::Heap;
 use table_memory::TableMemory;
 
 use std::hint::cold_path;
+use std::ptr;
 use std::sync::Arc;
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
@@ -345,6 +346,7 @@ impl<M: Machine> Barrier<M> {
             return Ok(place);
         }
         let copy = self.memory.copy_extent(place, what.bytes, change.purpose)?;
+        access.copied(place, copy.offset, what.bytes);
         // Readers load the place without the birth, so the store of the place publishes the copy,
         // too.
         access.store_release(node + what.place, copy.offset);
@@ -366,6 +368,7 @@ impl<M: Machine> Barrier<M> {
         }
         let bytes = segment_node_bytes(target.heaps.len());
         let copy = self.memory.copy_extent(node, bytes, change.purpose)?;
+        access.copied(node, copy.offset, bytes);
         access.store_u64(copy.offset, change.inside.epoch);
         let published =
             self.directory.replace_segment(change, self.table, target.number, copy.offset);
@@ -408,14 +411,16 @@ impl<M: Machine> Barrier<M> {
     /// Widens the zone in a column's line so that it includes both words.
     #[inline]
     fn widen(&self, line: u64, least: u64, greatest: u64) {
-        let [min, max] = self.access().load_pair(line + column::MIN);
-        if least < min {
+        let [min, max] = self.access().pair(line + column::MIN);
+        if least < min.load(Ordering::Relaxed) {
             cold_path();
-            self.access().word(line + column::MIN).fetch_min(least, Ordering::Relaxed);
+            M::write(ptr::from_ref(min).cast(), size_of_val(min));
+            min.fetch_min(least, Ordering::Relaxed);
         }
-        if greatest > max {
+        if greatest > max.load(Ordering::Relaxed) {
             cold_path();
-            self.access().word(line + column::MAX).fetch_max(greatest, Ordering::Relaxed);
+            M::write(ptr::from_ref(max).cast(), size_of_val(max));
+            max.fetch_max(greatest, Ordering::Relaxed);
         }
     }
 

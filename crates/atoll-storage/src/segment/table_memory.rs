@@ -78,12 +78,12 @@ impl<'a, M: Machine> TableMemory<'a, M> {
         self.access.word(offset).load(Ordering::Acquire)
     }
 
-    /// Loads two adjacent words from an aligned offset on, each by itself.
+    /// Two adjacent words from an aligned offset on, which the caller reads.
     #[inline(always)]
-    pub(super) fn load_pair(self, offset: u64) -> [u64; 2] {
+    pub(super) fn pair(self, offset: u64) -> [&'a AtomicU64; 2] {
         self.reads(offset, 16);
         let words = self.access.u64s(offset, 2);
-        [&words[0], &words[1]].map(|word| word.load(Ordering::Relaxed))
+        [&words[0], &words[1]]
     }
 
     /// Stores a word at an aligned offset.
@@ -95,7 +95,17 @@ impl<'a, M: Machine> TableMemory<'a, M> {
     /// As [`TableMemory::store_u64`], with release order.
     #[inline(always)]
     pub(super) fn store_release(self, offset: u64, value: u64) {
-        self.word(offset).store(value, Ordering::Release);
+        let word = self.word(offset);
+        M::fence(Ordering::Release); // Table memory has no words of the machine.
+        word.store(value, Ordering::Release);
+    }
+
+    /// Sets bits of a word at an aligned offset. An atomic read-modify-write with release order.
+    #[inline(always)]
+    pub(super) fn set_bits(self, offset: u64, bits: u64) {
+        let word = self.word(offset);
+        M::fence(Ordering::Release); // As above.
+        word.fetch_or(bits, Ordering::AcqRel);
     }
 
     /// A word at an aligned offset, which the caller is about to change.
@@ -111,10 +121,15 @@ impl<'a, M: Machine> TableMemory<'a, M> {
         Cells::new(N::cells(self.access, offset, len))
     }
 
-    /// As [`Access::copy`].
-    pub(super) fn copy(self, from: u64, to: u64, bytes: u64) {
+    /// Reports that the bytes at an offset have been copied to another one.
+    pub(super) fn copied(self, from: u64, to: u64, bytes: u64) {
         self.reads(from, bytes as usize);
         self.writes(to, bytes as usize);
+    }
+
+    /// As [`Access::copy`].
+    pub(super) fn copy(self, from: u64, to: u64, bytes: u64) {
+        self.copied(from, to, bytes);
         self.access.copy(from, to, bytes);
     }
 

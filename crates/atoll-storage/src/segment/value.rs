@@ -264,7 +264,7 @@ impl<M: Machine> Barrier<M> {
     pub(crate) fn view(&self, slot: Slot<'_, M>, at: usize, nullable: bool) -> ([u64; 2], bool) {
         let (segment, slot) = (slot.id.segment(), slot.id.slot());
         let place = self.extents.values[at].place(segment) + slot as u64 * 16;
-        let view = self.access().load_pair(place);
+        let view = self.access().pair(place).map(|word| word.load(Ordering::Relaxed));
         (view, !nullable || self.bit(self.extents.validity[at].place(segment), slot))
     }
 

@@ -10,10 +10,10 @@
 //! inserted, and it has the same step from key to key everywhere: 1, or the number of partitions
 //! among which the keys are dealt.
 //!
-//! A prediction is a hint. A lookup verifies it by comparing the key of the row, and searches the
-//! index if the key differs. For most rows the lookup does not need the row either, which would be
-//! a cache miss of its own: their block of slots is dense (`segment/dense_blocks.rs`), and the
-//! prediction says which mark the block then has.
+//! A prediction is a hint. A lookup verifies it by the hash in the row header, and searches the
+//! index if that differs. Under a partitioned scheme most lookups do not read the row header
+//! either, which would be a cache miss of its own: their block of slots is dense
+//! (`segment/dense_blocks.rs`), and the prediction says which mark the block then has.
 //!
 //! - `PREDICTOR-1`: an entry is a hint. Entries are written and read in relaxed order; an entry
 //!   that is lost, or that belongs to another block, costs time and nothing else.

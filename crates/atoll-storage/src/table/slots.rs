@@ -113,7 +113,7 @@ impl<M: Machine> Table<M> {
     pub fn add_segment(&self, change: Change) -> Result<u64, StorageError> {
         let Some(segment) = self.barrier.create(change, &self.schema)? else {
             let rows = self.segment_count() * SEGMENT_ROWS as u64;
-            return Err(StorageError::TableFull(self.name.clone(), rows as u64));
+            return Err(StorageError::TableFull(self.name.clone(), rows));
         };
         let number = segment.number();
         self.segments.get_or_init(number, || segment);

@@ -17,7 +17,7 @@ use crate::work;
 /// Up to this many locks, a lookup scans the lists; beyond, it uses a hash table.
 const SCAN_MAX: usize = 64;
 /// A longer list frees its memory at the end of the transaction, so that a transaction over a whole
-/// table does not leave its worker with the memory of a whole table.
+/// table does not leave its state with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
 
 /// See the module.

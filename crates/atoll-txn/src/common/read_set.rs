@@ -7,7 +7,7 @@ use crate::work;
 use atoll_machine::{Machine, Ordering};
 
 /// A larger set frees its memory at the next transaction, so that a transaction over a whole table
-/// does not leave its worker with the memory of a whole table.
+/// does not leave its state with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
 
 /// A row state that has a version.

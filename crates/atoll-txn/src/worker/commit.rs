@@ -267,8 +267,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         Ok(())
     }
 
-    /// Stores all rows, if each is changed in one column (`FAST-1`) and every value has a place
-    /// where the store cannot fail. Returns false if it has done nothing.
+    /// Stores all rows, if [`Edits::change`] made all changes, each of one column, and every value
+    /// has a place where the store cannot fail. Returns false if it has done nothing.
     fn store_changes(&mut self, engine: &Engine<S, M>, change: Change) -> bool {
         let Self { edits, placed, .. } = self;
         let edits = edits.get_mut();

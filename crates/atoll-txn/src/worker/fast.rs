@@ -11,7 +11,7 @@ use atoll_storage::{PlainColumn, Table};
 
 use super::found::Found;
 use super::ops::Checked;
-use super::step::Here;
+use super::step::StepContext;
 use super::txn::TxnState;
 use crate::before_image::BeforeImage;
 use crate::scheme::{AbortReason, Conflict, FetchOnce, Scheme, Seen};
@@ -71,7 +71,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline(always)]
     pub(super) fn try_fast(
         &mut self,
-        here: Here<'_, S, M>,
+        here: StepContext<'_, S, M>,
         (found, hash): (Found<'_, S, M>, u64),
         aim: Checked,
         input: &[u8],
@@ -101,7 +101,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline(always)]
     fn get_fast(
         &mut self,
-        (engine, context, _): Here<'_, S, M>,
+        (engine, context, _): StepContext<'_, S, M>,
         (found, hash): (Found<'_, S, M>, u64),
         aim: Checked,
         output: &mut [u8],
@@ -122,7 +122,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline(always)]
     fn put_in_place(
         &mut self,
-        here: Here<'_, S, M>,
+        here: StepContext<'_, S, M>,
         (found, hash): (Found<'_, S, M>, u64),
         aim: Checked,
         input: &[u8],
@@ -144,7 +144,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline(always)]
     pub(super) fn lock_in_place(
         &mut self,
-        (engine, context, _): Here<'_, S, M>,
+        (engine, context, _): StepContext<'_, S, M>,
         (found, hash): (Found<'_, S, M>, u64),
     ) -> Fast {
         let (target, tables) = (found.target(context), engine.tables());
@@ -162,7 +162,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline(always)]
     fn put_at_commit(
         &mut self,
-        (engine, context, _): Here<'_, S, M>,
+        (engine, context, _): StepContext<'_, S, M>,
         (found, hash): (Found<'_, S, M>, u64),
         aim: Checked,
         input: &[u8],

@@ -4,7 +4,7 @@ use atoll_machine::{Hints, Machine};
 use atoll_storage::{RowId, Slot, Value};
 
 use super::row_changes::RowChanges;
-use crate::rows::Meta;
+use crate::row_header::RowHeader;
 use crate::scheme::{Scheme, Target};
 use crate::tables::TableContext;
 
@@ -36,7 +36,7 @@ pub(super) fn find<'g, S: Scheme<M>, M: Machine>(
 /// The slot and the row header that a lookup has found.
 pub(super) struct Found<'g, S: Scheme<M>, M: Machine> {
     pub(super) slot: Slot<'g, M>,
-    pub(super) meta: &'g Meta<S, M>,
+    pub(super) meta: &'g RowHeader<S, M>,
 }
 
 impl<S: Scheme<M>, M: Machine> Clone for Found<'_, S, M> {
@@ -93,7 +93,7 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
 pub(super) fn target<'s, S: Scheme<M>, M: Machine>(
     context: &TableContext<S, M>,
     row: RowId,
-    meta: &'s Meta<S, M>,
+    meta: &'s RowHeader<S, M>,
 ) -> Target<'s, S::State> {
     Target { place: context.place(row), state: &meta.state }
 }

@@ -26,7 +26,7 @@ use atoll_storage::{Change, RowId, StorageError, Table, Value};
 use super::call::Call;
 use super::found::{Found, Wanted, find, target};
 use super::row_changes::Named;
-use super::step::{Here, Step};
+use super::step::{Step, StepContext};
 use super::thread::Fillings;
 use super::txn::{Phase, TxnState};
 use crate::accounting::Component;
@@ -217,7 +217,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     fn insert_all(
         &mut self,
         fillings: &mut Fillings,
-        (engine, context, change): Here<'_, S, M>,
+        (engine, context, change): StepContext<'_, S, M>,
         window: &mut RowBatch<'_>,
     ) -> Step<Option<usize>> {
         // A single row is looked up before it is stored: its key may exist.
@@ -284,7 +284,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     fn insert(
         &mut self,
         fillings: &mut Fillings,
-        (engine, context, change): Here<'_, S, M>,
+        (engine, context, change): StepContext<'_, S, M>,
         window: &mut RowBatch<'_>,
         is_expected: bool,
     ) -> Step<bool> {
@@ -365,7 +365,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
                 edits.put(column, plain(value, &mut buffer));
             }
         }
-        M::work(work::copy(edits.bytes_since(savepoint)));
+        M::work(work::OPERATION + work::copy(edits.bytes_since(savepoint)));
         edits.give(savepoint, place);
     }
 
@@ -373,7 +373,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     fn place(
         &mut self,
         fillings: &mut Fillings,
-        (engine, context, change): Here<'_, S, M>,
+        (engine, context, change): StepContext<'_, S, M>,
         window: &mut RowBatch<'_>,
     ) -> Step<bool> {
         let (at, wanted) = (window.slots[window.placed], window.wanted(window.placed));

@@ -106,7 +106,7 @@ fn prefetch_bucket<M: Machine>(table: &Table<M>, hash: u64) {
 }
 
 /// The candidate rows of a window's keys; empty if they were not looked up.
-pub(super) type Seen<'g, S, M> = ArrayVec<Option<Found<'g, S, M>>, WINDOW>;
+pub(super) type Candidates<'g, S, M> = ArrayVec<Option<Found<'g, S, M>>, WINDOW>;
 
 impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// Calls `some` for windows of keys, each time inside the gate. `some` executes as many
@@ -122,7 +122,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         mut some: impl FnMut(
             &mut TxnState<S, M>,
             (&Engine<S, M>, &TableContext<S, M>, Change),
-            (&KeyBatch<'_, A>, &Seen<'_, S, M>),
+            (&KeyBatch<'_, A>, &Candidates<'_, S, M>),
             &mut usize,
         ) -> Step<()>,
     ) -> Result<(), OpError> {
@@ -219,7 +219,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         &mut self,
         context: &'g TableContext<S, M>,
         window: &KeyBatch<'_, A>,
-        seen: &mut Seen<'g, S, M>,
+        seen: &mut Candidates<'g, S, M>,
     ) {
         let Some(first) = window.sought.first() else { return };
         let before = self.stopwatch.switch::<M>(Component::Index);
@@ -246,7 +246,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         context: &'g TableContext<S, M>,
         window: &KeyBatch<'_, A>,
         first: u64,
-        seen: &mut Seen<'g, S, M>,
+        seen: &mut Candidates<'g, S, M>,
     ) {
         let table = &*context.table;
         let (mut expected, hints) = self.prefetched.prefetched(table.id(), first);
@@ -295,7 +295,7 @@ fn by_index<M: Machine>(table: &Table<M>, hash: u64) -> Option<RowId> {
 fn hint_at_columns<S: Scheme<M>, M: Machine, A: Aim>(
     context: &TableContext<S, M>,
     window: &KeyBatch<'_, A>,
-    seen: &Seen<'_, S, M>,
+    seen: &Candidates<'_, S, M>,
     which: u32,
     hints: &mut Hints,
 ) {
@@ -310,7 +310,7 @@ fn hint_at_columns<S: Scheme<M>, M: Machine, A: Aim>(
 fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
     context: &TableContext<S, M>,
     window: &KeyBatch<'_, A>,
-    seen: &Seen<'_, S, M>,
+    seen: &Candidates<'_, S, M>,
     which: u32,
     hints: &mut Hints,
 ) {

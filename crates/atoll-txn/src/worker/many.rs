@@ -14,9 +14,9 @@ use atoll_storage::{StorageError, Table, Value};
 use super::call::Call;
 use super::fast::Fast;
 use super::found::{Found, Wanted};
-use super::key_batch::{KeyBatch, Seen};
+use super::key_batch::{Candidates, KeyBatch};
 use super::ops::{Aim, Aims, Buffers, Checked, Ops, RowOp, Visit, Visitor, Want, Wants};
-use super::step::{Here, Step};
+use super::step::{Step, StepContext};
 use super::txn::TxnState;
 use crate::error::OpError;
 use crate::row::Row;
@@ -173,7 +173,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline]
     fn verified<'g>(
         &mut self,
-        here: Here<'g, S, M>,
+        here: StepContext<'g, S, M>,
         seen: Option<&Option<Found<'g, S, M>>>,
         wanted: Wanted<'_>,
     ) -> Option<Found<'g, S, M>> {
@@ -190,8 +190,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline]
     fn visit_some(
         &mut self,
-        here: Here<'_, S, M>,
-        (window, seen): (&KeyBatch<'_, Want<'_>>, &Seen<'_, S, M>),
+        here: StepContext<'_, S, M>,
+        (window, seen): (&KeyBatch<'_, Want<'_>>, &Candidates<'_, S, M>),
         at: &mut usize,
         mut body: Visitor<'_, M>,
     ) -> Step<()> {
@@ -220,8 +220,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline]
     fn apply_some(
         &mut self,
-        here: Here<'_, S, M>,
-        (window, seen): (&KeyBatch<'_, Checked>, &Seen<'_, S, M>),
+        here: StepContext<'_, S, M>,
+        (window, seen): (&KeyBatch<'_, Checked>, &Candidates<'_, S, M>),
         at: &mut usize,
         Buffers { input, output }: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
@@ -243,8 +243,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline(never)]
     fn apply_fast(
         &mut self,
-        here: Here<'_, S, M>,
-        (window, seen): (&KeyBatch<'_, Checked>, &Seen<'_, S, M>),
+        here: StepContext<'_, S, M>,
+        (window, seen): (&KeyBatch<'_, Checked>, &Candidates<'_, S, M>),
         next: &mut usize,
         input: &[u8],
         output: &mut [u8],
@@ -272,7 +272,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline(never)]
     fn apply_one(
         &mut self,
-        here: Here<'_, S, M>,
+        here: StepContext<'_, S, M>,
         (wanted, seen): (Wanted<'_>, Option<&Option<Found<'_, S, M>>>),
         aim: Checked,
         input: &[u8],
@@ -287,7 +287,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     #[inline(never)]
     fn apply_to(
         &mut self,
-        (engine, context, change): Here<'_, S, M>,
+        (engine, context, change): StepContext<'_, S, M>,
         (wanted, found): (Wanted<'_>, Option<Found<'_, S, M>>),
         aim: Checked,
         input: &[u8],

@@ -33,8 +33,8 @@
 //! - `WORKER-1`: a call finds a row, asks the scheme and reads the row in one section of the gate.
 //!   If the scheme would have to wait, it refuses; the call then waits outside the gate and starts
 //!   over.
-//! - `WORKER-2`: a call unlocks places only after it has closed the context. So a cut never shows a
-//!   transaction that has read from another one which the cut undoes.
+//! - `WORKER-2`: a call unlocks places only after it has closed its publication. So a cut never
+//!   shows a transaction that has read from another one which the cut undoes.
 //! - `WORKER-3`: an error while storing leaves a transaction half done, so the call rolls it back
 //!   at once. An error that is found before anything is stored leaves the transaction as it was.
 //! - `WORKER-4`: a slot is used again only when no index entry leads to it and, for schemes that

@@ -164,8 +164,8 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
                     self.put_back(thread);
                 }
                 None => {
-                    // A rollback waits for nothing but memory, so the spare worker is free soon.
-                    let thread = &mut self.spare.take();
+                    // A rollback may take long, and may wait for memory.
+                    let thread = &mut self.spare.take_patiently();
                     Call { engine, thread, txn }.abort(AbortReason::Requested);
                 }
             }

@@ -11,13 +11,13 @@ use super::txn::TxnState;
 use crate::accounting::Component;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::rows::Meta;
+use crate::row_header::RowHeader;
 use crate::scheme::{AbortReason, Conflict, Scheme};
 use crate::tables::TableContext;
 use crate::work;
 
 /// The context of a step.
-pub(super) type Here<'h, S, M> = (&'h Engine<S, M>, &'h TableContext<S, M>, Change);
+pub(super) type StepContext<'h, S, M> = (&'h Engine<S, M>, &'h TableContext<S, M>, Change);
 
 /// How a step ended.
 pub(super) enum Step<R> {
@@ -53,7 +53,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     pub(super) fn until_done<R>(
         &mut self,
         table: &Table<M>,
-        mut step: impl FnMut(&mut TxnState<S, M>, Here<'_, S, M>) -> Step<R>,
+        mut step: impl FnMut(&mut TxnState<S, M>, StepContext<'_, S, M>) -> Step<R>,
     ) -> Result<R, OpError> {
         self.until_done_with(table, |txn, _, here| step(txn, here))
     }
@@ -63,11 +63,11 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     pub(super) fn until_done_with<R>(
         &mut self,
         table: &Table<M>,
-        mut step: impl FnMut(&mut TxnState<S, M>, &mut Fillings, Here<'_, S, M>) -> Step<R>,
+        mut step: impl FnMut(&mut TxnState<S, M>, &mut Fillings, StepContext<'_, S, M>) -> Step<R>,
     ) -> Result<R, OpError> {
         let mut round = 0;
         loop {
-            M::work(work::OPERATION);
+            M::work(work::SECTION);
             let Self { engine, thread: Thread { member, fillings, .. }, txn } = self;
             let context = engine.tables.context(table.id());
             let section = member.enter();
@@ -120,6 +120,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         wanted: Wanted<'_>,
         name: impl FnOnce(&Found<'g, S, M>),
     ) -> Option<Found<'g, S, M>> {
+        M::work(work::OPERATION);
         let hash = wanted.hash;
         let before = self.stopwatch.switch::<M>(Component::Index);
         let expected = self.prefetched.next(context.table.id(), hash);
@@ -137,7 +138,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     pub(super) fn is_verified(
         &self,
         context: &TableContext<S, M>,
-        meta: &Meta<S, M>,
+        meta: &RowHeader<S, M>,
         hash: u64,
     ) -> bool {
         meta.has_hash(hash) && context.table.is_hash_unique(hash) && !self.rows.hides_any()

@@ -141,10 +141,10 @@ impl Transaction {
     /// # Errors
     /// [`TxnError::Abort`](crate::TxnError): the transaction has been rolled back.
     pub fn commit(mut self) -> TxnResult<()> {
-        self.commit_in_place()
+        self.commit_attempt()
     }
 
-    pub(crate) fn commit_in_place(&mut self) -> TxnResult<()> {
+    pub(crate) fn commit_attempt(&mut self) -> TxnResult<()> {
         let committed = self.commit_unacknowledged()?;
         self.acknowledge(committed)
     }

@@ -27,7 +27,7 @@ use super::call::Call;
 use super::fast::Fast;
 use super::found::{Found, Wanted};
 use super::ops::{Buffers, Checked, RowOp};
-use super::step::Here;
+use super::step::StepContext;
 use super::store_buffer::StoreBuffer;
 use super::thread::Thread;
 use super::txn::{Phase, TxnState};
@@ -104,7 +104,7 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
         (column, is_put): (usize, bool),
         act: impl FnOnce(
             (&mut TxnState<S, M>, &mut StoreBuffer),
-            Here<'_, S, M>,
+            StepContext<'_, S, M>,
             (Found<'_, S, M>, u64),
             Checked,
         ) -> Fast,
@@ -210,7 +210,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     fn buffer_in_place(
         &mut self,
         store_buffer: &mut StoreBuffer,
-        (engine, context, change): Here<'_, S, M>,
+        (engine, context, change): StepContext<'_, S, M>,
         (found, hash): (Found<'_, S, M>, u64),
         aim: Checked,
         input: &[u8],
@@ -224,7 +224,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         self.buffer_put(store_buffer, context, change, (found.slot.id(), aim.column, bytes))
     }
 
-    /// Keeps a value for a row that the transaction holds; if the ring is full, stores the oldest.
+    /// Keeps a value for a row that the transaction holds; if the store buffer is full, stores the
+    /// oldest.
     #[inline(always)]
     fn buffer_put(
         &mut self,

@@ -12,8 +12,8 @@
 //!   gone for the row of its key, although a new row has the key already.
 //! - `ROWS-2`: a partitioned scheme has no row state, so the header holds only the hash; and only
 //!   the transaction that holds a partition removes rows of it. So if such a transaction has an
-//!   exact prediction ([`Table::is_exact`]) of a row, it uses [`Meta::of_any`], which stays in the
-//!   cache, instead of the row's own header, as long as it has not deleted rows itself.
+//!   exact prediction ([`Table::is_exact`]) of a row, it uses [`RowHeader::of_any`], which stays in
+//!   the cache, instead of the row's own header, as long as it has not deleted rows itself.
 
 use atoll_machine::{Machine, Ordering, Word};
 #[cfg(doc)]
@@ -30,13 +30,13 @@ const RESERVED: u64 = 1;
 const ANY_KEY: u64 = RESERVED_MAX;
 
 /// See the module.
-pub struct Meta<S: Scheme<M>, M: Machine> {
+pub struct RowHeader<S: Scheme<M>, M: Machine> {
     hash: M::Word,
     /// The scheme's state of the row.
     pub state: S::State,
 }
 
-impl<S: Scheme<M>, M: Machine> Default for Meta<S, M> {
+impl<S: Scheme<M>, M: Machine> Default for RowHeader<S, M> {
     fn default() -> Self {
         Self { hash: M::Word::new(NO_KEY), state: S::State::default() }
     }
@@ -46,7 +46,7 @@ const fn stored(hash: u64) -> u64 {
     if hash <= RESERVED_MAX { RESERVED } else { hash }
 }
 
-impl<S: Scheme<M>, M: Machine> Meta<S, M> {
+impl<S: Scheme<M>, M: Machine> RowHeader<S, M> {
     /// The header of any row with an exact prediction (`ROWS-2`).
     pub(crate) fn of_any() -> Self {
         const { assert!(!S::PARTITIONED || size_of::<S::State>() == 0, "rows share it") };
