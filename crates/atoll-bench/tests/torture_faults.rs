@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Once;
 
-use atoll::machine::{Machine, Native};
+use atoll::machine::{Machine, Native, Ordering};
+use atoll_bench::torture::buffers::ignore_fences;
 use atoll_bench::torture::lineup::options;
 use atoll_bench::torture::machine::{Stepped, is_on_stage};
 use atoll_bench::torture::rules::Rules;
@@ -369,6 +370,15 @@ fn what_is_always_true_of_rows_finds_faults_without_the_history() {
     expect(&unlocked, &["sum of accounts", "unequal twins"]);
     let unchecked = find(Silo::new, Fault::NoValidation, 1600, &rules);
     expect(&unchecked, &["sum of accounts", "torn row", "duplicate name"]);
+}
+
+#[test]
+fn values_that_are_visible_before_the_mark_of_their_row_are_found_out() {
+    // The mark says that a transaction is storing; readers compare it before and after.
+    ignore_fences(Some(Ordering::Release));
+    let found = find(Silo::new, Fault::None, 1600, &Rules::default());
+    ignore_fences(None);
+    expect(&found, &["torn row"]);
 }
 
 #[test]

@@ -41,8 +41,8 @@ struct Buffers {
     count: Cell<usize>,
     /// The coroutine that is running.
     running: Cell<Option<usize>>,
-    /// Whether fences have an effect; false is a planted fault.
-    fenced: Cell<bool>,
+    /// Fences of this order have no effect: a planted fault.
+    ignored: Cell<Option<Ordering>>,
 }
 
 thread_local! {
@@ -52,7 +52,7 @@ thread_local! {
             random: RefCell::new(Random::new(0)),
             count: Cell::new(0),
             running: Cell::new(None),
-            fenced: Cell::new(true),
+            ignored: Cell::new(None),
         }
     };
 }
@@ -108,9 +108,9 @@ pub(super) fn turn(of: Option<usize>) {
     BUFFERS.with(|buffers| buffers.running.set(of));
 }
 
-/// Whether fences have an effect in the next runs.
-pub fn heed_fences(yes: bool) {
-    BUFFERS.with(|buffers| buffers.fenced.set(yes));
+/// Makes fences of this order have no effect in the next runs of this thread.
+pub fn ignore_fences(order: Option<Ordering>) {
+    BUFFERS.with(|buffers| buffers.ignored.set(order));
 }
 
 /// Called before a store into a word that has the value `before`.
@@ -156,7 +156,7 @@ pub(super) fn exchange(word: usize) {
 /// A fence.
 pub(super) fn fence(order: Ordering) {
     BUFFERS.with(|buffers| {
-        if order != Ordering::Acquire && (buffers.fenced.get() || order != Ordering::SeqCst) {
+        if order != Ordering::Acquire && buffers.ignored.get() != Some(order) {
             buffers.release_own();
         }
     });
@@ -241,9 +241,9 @@ mod tests {
         assert!(missed(&without) > 0 && without.contains(&(1, 1)), "{without:?}");
         let with = both(true);
         assert_eq!(missed(&with), 0);
-        heed_fences(false);
+        ignore_fences(Some(Ordering::SeqCst));
         let planted = both(true);
-        heed_fences(true);
+        ignore_fences(None);
         assert!(missed(&planted) > 0);
     }
 

@@ -13,7 +13,7 @@ use atoll::machine::{Machine, Native, NativeWord, Ordering, Word};
 use crate::keys::Random;
 
 /// Average number of shared accesses from one sleep to the next.
-const ACCESSES: u64 = 400;
+const ACCESSES: u64 = 640;
 /// Longest sleep, in microseconds.
 const SLEEP_US_MAX: u64 = 500;
 

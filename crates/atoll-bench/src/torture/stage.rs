@@ -31,8 +31,8 @@ use crate::keys::Random;
 /// Bytes of the stack of a coroutine.
 const STACK_BYTES: usize = 512 << 10;
 /// A coroutine that makes at most this many steps from one wait to the next only polls. (An
-/// operation of many steps that waits makes 13.)
-const IDLE_STEPS: u64 = 32;
+/// operation of many steps that waits makes about 20.)
+const IDLE_STEPS: u64 = 52;
 /// The clock advances by at most this at a time while all coroutines wait.
 const LEAP_NS_MAX: u64 = 1 << 22;
 
@@ -160,9 +160,9 @@ fn manner(random: &mut Random) -> Manner {
     let pick =
         |random: &mut Random, means: &[u64]| means[random.below(means.len() as u64) as usize];
     if random.below(2) == 0 {
-        Manner::Even { mean: pick(random, &[0, 1, 3, 10, 40, 150]) }
+        Manner::Even { mean: pick(random, &[0, 1, 5, 16, 64, 240]) }
     } else {
-        Manner::Ranked { mean: pick(random, &[20, 100, 400, 1500]) }
+        Manner::Ranked { mean: pick(random, &[32, 160, 640, 2400]) }
     }
 }
 
