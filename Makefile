@@ -24,7 +24,8 @@ export ATOLL_SKIPPED := $(abspath $(TARGET))/skipped-tests.txt
 .PHONY: run test forget-skipped setup build release wheel check test-lower test-upper test-python \
   test-differential differential postgres loom fuzz clean
 
-run: build wheel
+run:
+	@scripts/built.sh $(TARGET)/release/atoll $(MAKE) --no-print-directory build wheel
 	@echo "== running the demonstration"
 	$(TARGET)/release/atoll demo --python $(PYTHON)
 
