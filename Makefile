@@ -24,7 +24,8 @@ export ATOLL_SKIPPED := $(abspath $(TARGET))/skipped-tests.txt
 .PHONY: run test forget-skipped setup build release wheel check test-lower test-upper test-python \
   test-differential differential postgres loom fuzz clean
 
-run: build wheel
+run:
+	@scripts/built.sh $(TARGET)/release/atoll $(MAKE) --no-print-directory build wheel
 	@echo "== running the demonstration"
 	$(TARGET)/release/atoll demo --python $(PYTHON)
 
@@ -39,7 +40,7 @@ setup:
 	@scripts/setup.sh
 
 build: setup
-	@echo "== building atoll (the first time DataFusion too: about half an hour on two cores)"
+	@echo "== building atoll (the first time DataFusion too: about 26 CPU minutes)"
 	cargo build --locked --release $(UPPER)
 
 # The fastest there is: DataFusion as above, the rest three times.

@@ -1,10 +1,9 @@
-//! `atoll bench` and `atoll torture` without the rest of the command: built in seconds, for work on
-//! the engine. Prints what a run measured or found as JSON.
+//! `atoll bench` without the rest of the command: built in seconds, for work on the engine. Prints
+//! what a run measured as JSON.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use atoll_bench::durable::{checkpoint, commit, recovery};
 use atoll_bench::progress::Unwatched;
-use atoll_bench::torture::{self, TortureArgs};
 use atoll_bench::{BenchError, floor, tpcb, tpcc, ycsb};
 use clap::Parser;
 use serde::Serialize;
@@ -18,7 +17,6 @@ enum Bench {
     Commit(commit::CommitArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Recovery(recovery::RecoveryArgs),
-    Torture(TortureArgs),
 }
 
 fn show<R: Serialize>(report: Result<R, BenchError>) -> Result<(), BenchError> {
@@ -36,6 +34,5 @@ fn main() -> Result<(), BenchError> {
         Bench::Commit(args) => show(commit::run(&args, progress)),
         Bench::Checkpoint(args) => show(checkpoint::run(&args, progress)),
         Bench::Recovery(args) => show(recovery::run(&args, progress)),
-        Bench::Torture(args) => show(torture::run(&args, progress)),
     }
 }

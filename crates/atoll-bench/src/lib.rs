@@ -6,7 +6,6 @@
 //! date.
 
 pub mod cpus;
-pub mod crash;
 pub mod durable;
 mod error;
 pub mod floor;
@@ -18,7 +17,6 @@ pub mod progress;
 pub mod snapshot;
 pub mod stats;
 pub mod timestamps;
-pub mod torture;
 pub mod tpcb;
 pub mod tpcc;
 pub mod ycsb;

@@ -1,10 +1,15 @@
 //! The DataFusion catalog of a snapshot: one catalog, one schema, and its tables.
+//!
+//! The methods that DataFusion awaits have their answers at once, so they are written as functions
+//! that return a ready future. `async_trait` would make a coroutine of each, and for each one that
+//! holds expressions the compiler proves anew that all types of a plan are `Send`: half a minute.
 
 use std::fmt;
+use std::future::ready;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use async_trait::async_trait;
 use atoll::{Snapshot, SnapshotTable};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvider};
 use datafusion::common::Result;
@@ -15,6 +20,9 @@ use crate::names::SCHEMA;
 use crate::prune;
 use crate::query_error::external;
 use crate::scan::SnapshotScan;
+
+/// An answer that waits for nothing.
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// The tables of one snapshot, or of none between two statements.
 #[derive(Clone)]
@@ -31,6 +39,14 @@ impl SnapshotCatalog {
     /// A catalog without tables, which holds no lease.
     pub(crate) fn empty() -> Self {
         Self { snapshot: None }
+    }
+
+    fn find(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Some(snapshot) = self.snapshot.as_ref().filter(|_| self.table_exist(name)) else {
+            return Ok(None);
+        };
+        let table = snapshot.table(name).map_err(external)?;
+        Ok(Some(Arc::new(SnapshotProvider::new(snapshot.clone(), table))))
     }
 }
 
@@ -50,18 +66,18 @@ impl CatalogProvider for SnapshotCatalog {
     }
 }
 
-#[async_trait]
 impl SchemaProvider for SnapshotCatalog {
     fn table_names(&self) -> Vec<String> {
         self.snapshot.as_ref().map(Snapshot::tables).unwrap_or_default()
     }
 
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let Some(snapshot) = self.snapshot.as_ref().filter(|_| self.table_exist(name)) else {
-            return Ok(None);
-        };
-        let table = snapshot.table(name).map_err(external)?;
-        Ok(Some(Arc::new(SnapshotProvider::new(snapshot.clone(), table))))
+    fn table<'a, 'b, 'c>(&'a self, name: &'b str) -> Answer<'c, Option<Arc<dyn TableProvider>>>
+    where
+        'a: 'c,
+        'b: 'c,
+        Self: 'c,
+    {
+        Box::pin(ready(self.find(name)))
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -82,25 +98,9 @@ impl SnapshotProvider {
         let schema = table.arrow_schema();
         Self { snapshot, table, schema }
     }
-}
 
-impl fmt::Debug for SnapshotProvider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SnapshotProvider").field("table", &self.table.name()).finish()
-    }
-}
-
-#[async_trait]
-impl TableProvider for SnapshotProvider {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
+    /// Reads the columns of the segments that the filters leave.
+    fn plan(
         &self,
         session: &dyn Session,
         projection: Option<&Vec<usize>>,
@@ -142,6 +142,39 @@ impl TableProvider for SnapshotProvider {
         )?;
         let partitions = session.config().target_partitions();
         Ok(Arc::new(scan.with_partitions(partitions).with_filters(filters).with_limit(limit)))
+    }
+}
+
+impl fmt::Debug for SnapshotProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotProvider").field("table", &self.table.name()).finish()
+    }
+}
+
+impl TableProvider for SnapshotProvider {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn scan<'a, 'b, 'c, 'd, 'e>(
+        &'a self,
+        session: &'b dyn Session,
+        projection: Option<&'c Vec<usize>>,
+        filters: &'d [Expr],
+        limit: Option<usize>,
+    ) -> Answer<'e, Arc<dyn ExecutionPlan>>
+    where
+        'a: 'e,
+        'b: 'e,
+        'c: 'e,
+        'd: 'e,
+        Self: 'e,
+    {
+        Box::pin(ready(self.plan(session, projection, filters, limit)))
     }
 
     fn supports_filters_pushdown(

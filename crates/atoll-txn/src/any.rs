@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Native};
 use atoll_memory::Memory;
 use atoll_storage::undo::Entry;
 use atoll_storage::{Directory, Schema, StorageError, Table, TableId, Value};
@@ -417,7 +417,7 @@ pub fn engine<M: Machine>(
     kind: SchemeKind,
     scheme: &SchemeOptions,
     directory: Arc<Directory>,
-    accounting: bool,
+    options: EngineOptions,
 ) -> Arc<dyn AnyEngine<M>> {
     struct Make {
         directory: Arc<Directory>,
@@ -432,7 +432,17 @@ pub fn engine<M: Machine>(
         }
     }
 
-    let partitions = scheme.partitions;
-    let options = EngineOptions { partitions, accounting, ..EngineOptions::default() };
     kind.visit(scheme, Make { directory, options })
+}
+
+/// [`engine`] on this machine. It is not generic, so the ten schemes are compiled with this crate,
+/// and not once more with each crate that creates engines.
+#[inline(never)]
+pub fn native_engine(
+    kind: SchemeKind,
+    scheme: &SchemeOptions,
+    directory: Arc<Directory>,
+    options: EngineOptions,
+) -> Arc<dyn AnyEngine<Native>> {
+    engine(kind, scheme, directory, options)
 }

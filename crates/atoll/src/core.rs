@@ -13,7 +13,7 @@ use atoll_memory::lease::{LeaseId, Peer};
 use atoll_memory::{Memory, Purpose};
 use atoll_storage::{Directory, undo};
 use atoll_txn::any::{self, AnyEngine, AnyTxn};
-use atoll_txn::{SchemeKind, SchemeOptions};
+use atoll_txn::{EngineOptions, SchemeKind, SchemeOptions};
 
 use crate::acknowledger::Acknowledger;
 use crate::counters::Counters;
@@ -92,8 +92,13 @@ impl Core {
             partitions: options.partitions.unwrap_or_else(cpus).max(1),
             lock_timeout_ns: options.lock_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
         };
+        let engine = EngineOptions {
+            partitions: scheme.partitions,
+            accounting: options.accounting,
+            ..EngineOptions::default()
+        };
         Ok(Arc::new(Self {
-            engine: any::engine(options.scheme, &scheme, directory, options.accounting),
+            engine: any::native_engine(options.scheme, &scheme, directory, engine),
             scheme: options.scheme,
             leases,
             topology,

@@ -1,16 +1,16 @@
 //! Arguments of `bench` and `torture`; those of each benchmark are in `atoll-bench`.
 
-use atoll_bench::crash::CrashArgs;
 use atoll_bench::durable::checkpoint::CheckpointArgs;
 use atoll_bench::durable::commit::CommitArgs;
 use atoll_bench::durable::recovery::RecoveryArgs;
 use atoll_bench::floor::FloorArgs;
 use atoll_bench::snapshot::SnapshotArgs;
 use atoll_bench::timestamps::TimestampsArgs;
-use atoll_bench::torture::TortureArgs;
 use atoll_bench::tpcb::TpcbArgs;
 use atoll_bench::tpcc::TpccArgs;
 use atoll_bench::ycsb::YcsbArgs;
+use atoll_torture::TortureArgs;
+use atoll_torture::crash::CrashArgs;
 use clap::{Args, Subcommand};
 
 /// `atoll bench`.

@@ -1,7 +1,7 @@
 //! `atoll torture`: looks for anomalies, with progress on the standard error output.
 
-use atoll_bench::crash::{self, CrashArgs};
-use atoll_bench::torture::{self, TortureArgs};
+use atoll_torture::TortureArgs;
+use atoll_torture::crash::{self, CrashArgs};
 
 use super::bench::tell;
 use crate::args::{GlobalArgs, OtherTorture, TortureCommand};
@@ -24,7 +24,7 @@ pub fn run(args: &TortureCommand, global: &GlobalArgs, output: &mut Output) -> R
 
 fn schedules(args: &TortureArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     let mut progress = Progress::new(Style::of_stderr(global.color));
-    let report = torture::run(args, &mut progress);
+    let report = atoll_torture::run(args, &mut progress);
     drop(progress);
     let report = report?;
     tell(output, &report)?;

@@ -91,6 +91,15 @@ macro_rules! kinds {
                 }
             }
 
+            /// Whether no conflict rolls back a transaction that only reads.
+            pub fn readers_never_abort(self) -> bool {
+                match self.0 {
+                    $(Kind::$variant => {
+                        <$($scheme)::+<Native> as Scheme<Native>>::READERS_NEVER_ABORT
+                    }),*
+                }
+            }
+
             /// Calls `visitor` with the scheme.
             pub fn visit<M: Machine, V: SchemeVisitor<M>>(
                 self,
