@@ -31,7 +31,7 @@ use atoll_bench::keys::Random;
 /// Bytes of the stack of a coroutine.
 const STACK_BYTES: usize = 512 << 10;
 /// A coroutine that makes at most this many steps from one wait to the next only polls. (An
-/// operation of many steps that waits makes about 20.)
+/// operation of many steps that waits makes up to 31.)
 const IDLE_STEPS: u64 = 52;
 /// The clock advances by at most this at a time while all coroutines wait.
 const LEAP_NS_MAX: u64 = 1 << 22;
