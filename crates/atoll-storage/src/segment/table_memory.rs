@@ -103,9 +103,7 @@ impl<'a, M: Machine> TableMemory<'a, M> {
     /// Sets bits of a word at an aligned offset. An atomic read-modify-write with release order.
     #[inline(always)]
     pub(super) fn set_bits(self, offset: u64, bits: u64) {
-        let word = self.word(offset);
-        M::fence(Ordering::Release); // As above.
-        word.fetch_or(bits, Ordering::AcqRel);
+        self.word(offset).fetch_or(bits, Ordering::AcqRel);
     }
 
     /// A word at an aligned offset, which the caller is about to change.
