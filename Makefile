@@ -40,7 +40,7 @@ setup:
 	@scripts/setup.sh
 
 build: setup
-	@echo "== building atoll (the first time DataFusion too: about 26 CPU minutes)"
+	@echo "== building atoll (the first time DataFusion too: 25 to 32 CPU minutes)"
 	cargo build --locked --release $(UPPER)
 
 # The fastest there is: DataFusion as above, the rest three times.
