@@ -11,7 +11,8 @@ use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::image::Plain;
 use atoll_storage::redo::{self, Changes, Kind};
 use atoll_storage::{
-    Change, Column, DataType, Directory, RowId, SEGMENT_ROWS, Schema, Table, TableId,
+    Change, Column, DataType, Directory, RowId, SEGMENT_ROWS, Schema, SegmentBuffer, Table,
+    TableId, Value,
 };
 
 use super::input::Input;
@@ -52,9 +53,35 @@ pub fn run(bytes: &[u8]) {
     compare(&model, &table);
 }
 
+/// A loaded segment that may be valid for the table; some of its bytes may be others.
+fn segment(input: &mut Input<'_>, out: &mut Vec<u8>) {
+    let mut rows = SegmentBuffer::new(&schema());
+    for number in 0..input.below(20) {
+        let text = "abcdefg €".repeat(input.below(4));
+        let or_null = |value, is_null| if is_null { Value::Null } else { value };
+        rows.push(&[
+            Value::Int64(number as i64),
+            or_null(Value::Text(text.clone()), input.flag()),
+            or_null(Value::Bool(input.flag()), input.flag()),
+            Value::Float64(1.5),
+            Value::Binary(vec![input.byte(); 3]),
+            or_null(Value::Binary(text.into_bytes()), input.flag()),
+        ]);
+    }
+    let from = out.len();
+    rows.write_down(TableId(0), input.below(3) as u64, out);
+    if input.flag() {
+        let at = from + input.below(out.len() - from);
+        out[at] = input.byte();
+    }
+}
+
 /// A change that may be valid for the table.
 fn change(input: &mut Input<'_>, out: &mut Vec<u8>) {
     let schema = schema();
+    if input.below(8) == 0 {
+        return segment(input, out);
+    }
     let kind = [Kind::Put, Kind::Put, Kind::Update, Kind::Delete][input.below(4)];
     let row = match input.byte() {
         byte @ 0..240 => u64::from(byte % 8) + u64::from(byte / 120) * SEGMENT_ROWS as u64,
@@ -133,6 +160,23 @@ fn table() -> (Table<Native>, Arc<Memory>) {
 fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
     assert!(change.head.row.segment() < SEGMENTS);
     let columns = table.schema().columns();
+    if change.head.kind == Kind::Segment {
+        for row in (0..SEGMENT_ROWS).map(|slot| RowId::new(change.head.row.segment(), slot)) {
+            let before = model.get(&row.0);
+            assert!(before.is_none_or(|(is_there, _)| !is_there), "a load replaces no row");
+            if !table.is_present(row) {
+                continue;
+            }
+            let value = |at: usize| {
+                let mut bytes = Vec::new();
+                table.plain_into(table.slot(row), at, &mut bytes).then_some(bytes)
+            };
+            let values: Vec<_> = (0..columns.len()).map(value).collect();
+            columns.iter().zip(&values).for_each(|(column, one)| check(column, one.as_deref()));
+            model.insert(row.0, (true, values));
+        }
+        return;
+    }
     let (is_there, values) =
         model.entry(change.head.row.0).or_insert_with(|| (false, vec![None; columns.len()]));
     if change.head.kind == Kind::Put {
@@ -149,6 +193,7 @@ fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
         Kind::Put => *is_there = true,
         Kind::Update => {}
         Kind::Delete => *is_there = false,
+        Kind::Segment => unreachable!("it was handled above"),
     }
 }
 

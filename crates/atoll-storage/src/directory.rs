@@ -135,6 +135,34 @@ impl Directory {
         Ok(Some(number))
     }
 
+    /// Adds the first segments of a table that has none, all at once: a snapshot shows all of them
+    /// or none.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`]; the table has no segments then. `false` inside `Ok` when they
+    /// are too many.
+    pub(crate) fn add_first_segments(
+        &self,
+        change: Change,
+        table: TableId,
+        nodes: impl ExactSizeIterator<Item = u64>,
+    ) -> Result<bool, MemoryError> {
+        let _latch = self.latch(change);
+        let access = self.memory.access();
+        let table_node = self.own_table(change, table)?;
+        let count = nodes.len() as u64;
+        debug_assert_eq!(access.load_u64(table_node + table::SEGMENTS), 0);
+        if count > SEGMENTS_MAX {
+            return Ok(false);
+        }
+        for (number, node) in (0..count).zip(nodes) {
+            let place = self.own_leaf_entry(change, table_node, number)?;
+            access.store_u64(place, node);
+        }
+        access.store_u64(table_node + table::SEGMENTS, count);
+        Ok(true)
+    }
+
     /// Replaces the node of a segment by a copy.
     ///
     /// # Errors

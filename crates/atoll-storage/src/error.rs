@@ -120,6 +120,9 @@ pub enum StorageError {
     /// No table of that name.
     #[error("table \"{0}\" does not exist")]
     UnknownTable(String),
+    /// A table that a bulk load fills at the moment.
+    #[error("table \"{0}\" is being loaded; insert rows when the load has ended")]
+    Loading(String),
     /// A table that can hold no further segment.
     #[error("table \"{0}\" is full: it has {1} rows")]
     TableFull(String, u64),

@@ -106,6 +106,13 @@ impl<E, M> Flat<E, M> {
     }
 }
 
+impl<E, M: Machine> Locked<'_, E, M> {
+    /// Whether the list has never had an entry.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.arrays.0.is_empty()
+    }
+}
+
 impl<E: Entry, M: Machine> Locked<'_, E, M> {
     /// The entries, at least `least` of them. The caller changes them before it releases the lock.
     pub(crate) fn entries(&mut self, least: usize) -> &[E] {

@@ -5,9 +5,10 @@
 //! to verify the row's key. The home bucket of an entry follows from the same 28 bits, so a part
 //! grows without reading the keys of its rows.
 //!
-//! The hash selects one of 64 parts; each part is an open-addressed table of buckets that doubles
-//! independently of the others. Lookups take no latch. Inserts and removals latch a bucket by a bit
-//! in the line that they change anyway, so threads that insert into one table share nothing else.
+//! The hash selects one of 64 parts; each part is an open-addressed table of buckets that grows by
+//! a quarter, independently of the others. Lookups take no latch. Inserts and removals latch a
+//! bucket by a bit in the line that they change anyway, so threads that insert into one table share
+//! nothing else.
 //!
 //! Invariants
 //! - `INDEX-1`: an entry never moves within a table; a thread that grows a part fills a new table
@@ -32,40 +33,41 @@
 //! All shared words except those of `BucketArrays`, which are pointers, are words of [`Machine`].
 
 mod bucket;
+mod build;
 mod part;
 mod table;
 
 use std::hint::cold_path;
+use std::sync::OnceLock;
 
 use atoll_machine::{Machine, WordLine};
 
 pub use self::bucket::BucketRef;
 use self::bucket::{BUCKET, Bucket, Busy, Latched, TOMBSTONE, entry, is_free};
-use self::part::{PARTS, PARTS_BITS, Part, PartOf};
-use crate::bucket_arrays::BucketArrays;
+pub use self::build::{BuiltIndex, HashedRows, IndexBuild};
+use self::part::{PARTS, Part, PartOf};
+use crate::bucket_arrays::{BucketArrays, Size};
 use crate::layout::RowId;
 
 /// See the module.
 pub struct HashIndex<M: Machine> {
     /// The current table of each part: all that nearly every lookup needs.
     arrays: BucketArrays<WordLine<M::Word>, PARTS>,
-    parts: Box<[Part<M>; PARTS]>,
+    /// Made for the first row.
+    parts: OnceLock<Box<[Part<M>]>>,
 }
 
 impl<M: Machine> Default for HashIndex<M> {
     fn default() -> Self {
-        let parts: Box<[_]> = (0..PARTS).map(|_| Part::default()).collect();
-        Self {
-            arrays: BucketArrays::default(),
-            parts: parts.try_into().ok().expect("there are `PARTS` parts"),
-        }
+        Self { arrays: BucketArrays::default(), parts: OnceLock::new() }
     }
 }
 
 impl<M: Machine> HashIndex<M> {
     fn part(&self, hash: u64) -> PartOf<'_, M> {
         let number = hash as usize % PARTS;
-        PartOf { arrays: &self.arrays, number, part: &self.parts[number] }
+        let make = || (0..PARTS).map(|_| Part::default()).collect();
+        PartOf { arrays: &self.arrays, number, part: &self.parts.get_or_init(make)[number] }
     }
 
     /// The home bucket of `hash`, where a lookup begins and nearly always ends.
@@ -183,9 +185,9 @@ impl<M: Machine> HashIndex<M> {
 
     /// Grows all parts in advance so that they hold `rows` rows.
     pub fn reserve(&self, rows: u64) {
-        let entries = rows.div_ceil(1 << PARTS_BITS) * 4 / 3;
-        let bits = (entries as usize / BUCKET).max(1).next_power_of_two().ilog2();
-        (0..PARTS as u64).for_each(|part| self.part(part).grow_to(bits));
+        let words = rows as usize / PARTS * 4 / 3;
+        let size = Size::at_least(words.div_ceil(BUCKET));
+        (0..PARTS as u64).for_each(|part| self.part(part).grow_to(size));
     }
 
     /// Removes a row; returns whether the index had it.

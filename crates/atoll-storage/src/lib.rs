@@ -34,6 +34,6 @@ pub mod zone;
 pub use directory::{Change, Directory};
 pub use error::StorageError;
 pub use layout::{RowId, SEGMENT_ROWS, TableId};
-pub use segment::{DENSE_ROWS, Number, ValuePlace};
-pub use table::{Filling, KeyRun, PlainColumn, PredictorView, Slot, Table};
+pub use segment::{DENSE_ROWS, Number, SegmentBuffer, ValuePlace};
+pub use table::{BulkSegments, Filling, KeyRun, PlainColumn, PredictorView, Slot, Table};
 pub use types::{Column, DataType, Schema, Value};

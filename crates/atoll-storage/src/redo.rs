@@ -24,6 +24,9 @@ pub enum Kind {
     Update,
     /// The row was deleted.
     Delete,
+    /// A segment was loaded as a whole. The row is the first one of the segment, and the only cell
+    /// holds all rows ([`crate::segment::SegmentImage::encode`]).
+    Segment,
 }
 
 impl Kind {
@@ -32,6 +35,7 @@ impl Kind {
             Self::Put => 1,
             Self::Update => 2,
             Self::Delete => 3,
+            Self::Segment => 4,
         }
     }
 }
@@ -221,6 +225,7 @@ impl<'b> Changes<'b> {
         let kind = match input.take(1)?[0] {
             1 => Kind::Put,
             2 => Kind::Update,
+            4 => Kind::Segment,
             3 => return Some((Head { table, row, kind: Kind::Delete }, Input(&[]))),
             _ => return None,
         };

@@ -115,6 +115,15 @@ impl<M: Machine> Table<M> {
             return Err(self.bad(row, "the segment does not exist"));
         }
         let columns = self.schema().columns();
+        if kind == Kind::Segment {
+            let image = match cells {
+                [(0, Some(bytes))] if row.slot() == 0 => SegmentImage::decode(bytes, columns),
+                _ => None,
+            };
+            let image =
+                image.ok_or_else(|| self.bad(row, "the image of a segment is not readable"))?;
+            return self.redo_load(change, row.segment(), &image);
+        }
         for (at, plain) in cells {
             let fits = columns.get(*at).is_some_and(|column| is_of(column, *plain));
             if !fits {
@@ -135,8 +144,27 @@ impl<M: Machine> Table<M> {
                 self.barrier().set_presence(change, segment, row.slot(), false)?;
                 self.vacate(change, row);
             }
+            Kind::Segment => {}
         }
         Ok(())
+    }
+
+    /// Loads a segment. No change of the segment came before.
+    fn redo_load(
+        &self,
+        change: Change,
+        number: u64,
+        image: &SegmentImage<'_>,
+    ) -> Result<(), StorageError> {
+        let row = RowId::new(number, 0);
+        let segment = self.slot(row).segment();
+        if !self.barrier().is_vacant(segment) {
+            return Err(self.bad(row, "a load into a segment with rows"));
+        }
+        if !image.is_sound(self.schema().columns()) {
+            return Err(self.bad(row, "a loaded segment with a value that is none"));
+        }
+        self.restore_segment(change, number, image)
     }
 
     /// Adds the addresses that a change stores to, to the prefetch hints; nothing for a segment
@@ -145,7 +173,8 @@ impl<M: Machine> Table<M> {
     pub fn hint_at_redo(&self, row: RowId, cells: &[NewValue<'_>], hints: &mut Hints) {
         if row.segment() < self.segment_count() {
             let slot = self.slot(row);
-            cells.iter().for_each(|(at, _)| self.hint_at_values(&[slot], &[*at], hints));
+            let cells = cells.iter().filter(|(at, _)| *at < self.schema().columns().len());
+            cells.for_each(|(at, _)| self.hint_at_values(&[slot], &[*at], hints));
         }
     }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicPtr;
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Latch, Machine, Ordering};
 
-use crate::flat::Flat;
-use crate::layout::{RowId, SEGMENT_ROWS};
+use crate::flat::{Flat, Locked};
+use crate::layout::{RowId, SEGMENT_ROWS, SLOT_BITS};
 
 type Pointers<T, M> = Flat<AtomicPtr<T>, M>;
 
@@ -76,6 +76,19 @@ impl<T, M: Machine> StableVec<T, M> {
     }
 }
 
+/// A list without entries, which gets none as long as this exists: a thread that makes one waits.
+pub struct EmptyList<'l, T, M: Machine> {
+    _pointers: Locked<'l, AtomicPtr<T>, M>,
+}
+
+impl<T, M: Machine> StableVec<T, M> {
+    /// Keeps the list empty for a while, if it has never had an entry.
+    pub fn keep_empty(&self) -> Option<EmptyList<'_, T, M>> {
+        let _pointers = self.pointers.lock();
+        _pointers.is_empty().then_some(EmptyList { _pointers })
+    }
+}
+
 impl<T, M> Drop for StableVec<T, M> {
     fn drop(&mut self) {
         for entry in self.pointers.current() {
@@ -95,7 +108,8 @@ const BLOCK_SEGMENTS: u64 = 32;
 type Rows<T> = [T; SEGMENT_ROWS];
 
 /// One value for each row of a table. Blocks of values are allocated at first use and are large
-/// enough for huge pages.
+/// enough for huge pages. The values of rows that were loaded in bulk are made one segment at a
+/// time, when the first of them is used.
 pub struct PerRow<T, M> {
     segments: Pointers<Rows<T>, M>,
     /// The blocks that own what `segments` points to.
@@ -113,39 +127,56 @@ impl<T, M: Machine> Default for PerRow<T, M> {
     }
 }
 
-impl<T: Default, M: Machine> PerRow<T, M> {
-    /// The value of a row.
+impl<T, M: Machine> PerRow<T, M> {
+    /// The value of a row, if the values of its segment have been made.
     #[inline]
-    pub fn get(&self, row: RowId) -> &T {
+    pub fn get(&self, row: RowId) -> Option<&T> {
         // SAFETY: STABLE-1: a block lives as long as `self`.
         let rows = unsafe { pointer(&self.segments, row.segment()).as_ref() };
-        &rows.unwrap_or_else(|| self.make(row.segment()))[row.slot()]
+        rows.map(|rows| &rows[row.slot()])
     }
 
-    /// Allocates the block of a segment.
+    /// Makes the values of a segment with `make`, unless they have been made.
     #[cold]
-    fn make(&self, segment: u64) -> &Rows<T> {
+    pub fn make_segment(&self, segment: u64, make: impl Fn(RowId) -> T) {
+        self.make_block(segment, (segment, 1), make);
+    }
+
+    /// Makes the block of a segment, unless its values have been made. The segments before `from`
+    /// are made one at a time.
+    #[cold]
+    pub fn make(&self, segment: u64, from: u64)
+    where
+        T: Default,
+    {
         // Blocks have 1, 1, 2, 4, 8 and 16 segments, and 32 from then on.
         let (first, len) = match segment {
             0 => (0, 1),
             1..BLOCK_SEGMENTS => (1 << segment.ilog2(), 1 << segment.ilog2()),
-            _ => (segment / BLOCK_SEGMENTS * BLOCK_SEGMENTS, BLOCK_SEGMENTS as usize),
+            _ => (segment / BLOCK_SEGMENTS * BLOCK_SEGMENTS, BLOCK_SEGMENTS),
         };
-        let first = first as usize;
-        // `T::default` may panic below; nothing has been changed by then.
+        let end = first + len;
+        let first = first.max(from);
+        self.make_block(segment, (first, end - first), |_| T::default());
+    }
+
+    fn make_block(&self, segment: u64, (first, len): (u64, u64), make: impl Fn(RowId) -> T) {
+        // `make` may panic below; nothing has been changed by then.
         let mut blocks = self.blocks.take();
-        if pointer(&self.segments, segment).is_null() {
-            let array = huge_pages::collect(len * SEGMENT_ROWS, |_| T::default());
-            let rows = array.as_ptr().cast_mut().cast::<Rows<T>>();
-            blocks.push(array);
-            let mut segments = self.segments.lock();
-            // The block holds the values of `len` segments.
-            for (at, entry) in segments.entries(first + len)[first..][..len].iter().enumerate() {
-                set::<_, M>(entry, rows.wrapping_add(at));
-            }
+        if !pointer(&self.segments, segment).is_null() {
+            return;
         }
-        // SAFETY: set above, or by an earlier holder of the lock; STABLE-1.
-        unsafe { &*pointer(&self.segments, segment) }
+        let (first_row, len) = (first << SLOT_BITS, len as usize);
+        let make = |at| make(RowId(first_row + at as u64));
+        let array = huge_pages::collect(len * SEGMENT_ROWS, make);
+        let rows = array.as_ptr().cast_mut().cast::<Rows<T>>();
+        blocks.push(array);
+        let mut segments = self.segments.lock();
+        let first = first as usize;
+        // The block holds the values of `len` segments.
+        for (at, entry) in segments.entries(first + len)[first..][..len].iter().enumerate() {
+            set::<_, M>(entry, rows.wrapping_add(at));
+        }
     }
 }
 
@@ -153,7 +184,7 @@ impl<T: Default, M: Machine> PerRow<T, M> {
 mod tests {
     use atoll_machine::Native;
     use std::sync::Arc;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, AtomicU64};
 
     use super::*;
 
@@ -198,17 +229,43 @@ mod tests {
     #[test]
     fn every_row_has_a_value_of_its_own() {
         let values = PerRow::<AtomicU32, Native>::default();
+        let at = |segment, slot| {
+            let row = RowId::new(segment, slot);
+            values.get(row).unwrap_or_else(|| {
+                values.make(segment, 0);
+                values.get(row).expect("it was made")
+            })
+        };
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for (segment, slot) in rows() {
-                        values.get(RowId::new(segment, slot)).fetch_add(1, Ordering::Relaxed);
+                        at(segment, slot).fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
         });
-        let count = |(segment, slot)| values.get(RowId::new(segment, slot)).load(Ordering::Relaxed);
+        let count = |(segment, slot)| at(segment, slot).load(Ordering::Relaxed);
         assert!(rows().all(|row| count(row) == 2));
+    }
+
+    #[test]
+    fn values_of_loaded_segments_are_made_one_segment_at_a_time_and_others_beside_them() {
+        let values = PerRow::<AtomicU64, Native>::default();
+        let get =
+            |segment, slot| Some(values.get(RowId::new(segment, slot))?.load(Ordering::Relaxed));
+        // Of the first 43 segments, which were loaded.
+        values.make_segment(40, |row| AtomicU64::new(row.0));
+        assert_eq!(get(40, 17), Some(RowId::new(40, 17).0));
+        assert_eq!((get(39, 0), get(41, 0), get(43, 0)), (None, None, None));
+        values.make(50, 43);
+        assert_eq!((get(42, 0), get(43, 5), get(63, 0)), (None, Some(0), Some(0)));
+        values.make_segment(42, |row| AtomicU64::new(row.0));
+        values.make_segment(40, |_| unreachable!("they are made once"));
+        assert_eq!(
+            (get(40, 17), get(42, 3)),
+            (Some(RowId::new(40, 17).0), Some(RowId::new(42, 3).0))
+        );
     }
 
     fn rows() -> impl Iterator<Item = (u64, usize)> {

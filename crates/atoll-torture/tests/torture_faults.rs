@@ -174,8 +174,8 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         self.0.supersede(local, target, before);
     }
 
-    fn adopt(&self, state: &Self::State) {
-        self.0.adopt(state);
+    fn adopt(state: &Self::State) {
+        S::adopt(state);
     }
 
     fn end(&self, local: &mut S::Local, states: &impl StatesOf<Self, M>, committed: bool) {

@@ -10,6 +10,7 @@ use atoll_memory::Memory;
 use atoll_storage::undo::Entry;
 use atoll_storage::{Directory, Schema, StorageError, Table, TableId, Value};
 
+use crate::bulk::{Loaded, RowSource};
 use crate::describe::Description;
 use crate::engine::{Engine, EngineOptions};
 use crate::error::OpError;
@@ -56,8 +57,26 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     /// # Errors
     /// As there.
     fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError>;
-    /// [`Engine::adopt`].
-    fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String>;
+    /// [`Engine::index_restored`].
+    ///
+    /// # Errors
+    /// As there.
+    fn index_restored(
+        &self,
+        table: TableId,
+        threads: usize,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), String>;
+    /// [`Engine::load`].
+    ///
+    /// # Errors
+    /// As there.
+    fn load(
+        &self,
+        table: &Table<M>,
+        source: &dyn RowSource,
+        threads: usize,
+    ) -> Result<Loaded, OpError>;
     /// [`Engine::table_options`].
     fn table_options(&self, table: TableId) -> TableOptions;
     /// [`Engine::all_tables`].
@@ -200,8 +219,22 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
         self.engine().restore_table(described)
     }
 
-    fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String> {
-        self.engine().adopt(table, segments)
+    fn index_restored(
+        &self,
+        table: TableId,
+        threads: usize,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), String> {
+        self.engine().index_restored(table, threads, progress)
+    }
+
+    fn load(
+        &self,
+        table: &Table<M>,
+        source: &dyn RowSource,
+        threads: usize,
+    ) -> Result<Loaded, OpError> {
+        self.engine().load(table, source, threads)
     }
 
     fn table_options(&self, table: TableId) -> TableOptions {

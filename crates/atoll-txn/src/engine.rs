@@ -11,16 +11,13 @@ use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_memory::Memory;
 use atoll_storage::stable::StableVec;
 use atoll_storage::undo::Entry;
-use atoll_storage::{
-    Change, Directory, KeyRun, RowId, SEGMENT_ROWS, Schema, StorageError, Table, TableId, Value,
-};
+use atoll_storage::{Change, Directory, Schema, StorageError, Table, TableId, Value};
 
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
 use crate::error::OpError;
 use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
-use crate::row::Row;
 use crate::scheme::{Scheme, TXNS_MAX};
 use crate::tables::{IndexSpec, TableContext, TableOptions, Tables};
 
@@ -88,6 +85,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         assert!(self.journal.set(journal).is_ok(), "an engine has one journal");
     }
 
+    /// The access of one transaction or load to the log, if there is one.
     pub(crate) fn recorder(&self) -> Option<Box<dyn Recorder>> {
         self.journal.get().map(|journal| Arc::clone(journal).recorder())
     }
@@ -180,54 +178,6 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     pub fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError> {
         let Description { name, schema, options, .. } = described;
         self.create_table(&name, schema, &options)
-    }
-
-    /// Inserts the rows of some segments of a restored table into its indexes. Several threads may
-    /// do this with different segments; nothing else may use the table meanwhile. Returns a key
-    /// that two rows have, if there is one.
-    pub fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String> {
-        /// Rows for which index buckets are prefetched together.
-        const TOGETHER: usize = 32;
-        let context = self.tables.context(table);
-        let table = &context.table;
-        let mut keys = vec![Vec::new(); TOGETHER];
-        let mut hashed = Vec::with_capacity(TOGETHER);
-        let (mut entry, mut run) = (Vec::new(), KeyRun::default());
-        let slots = |number| (0..SEGMENT_ROWS).map(move |slot| RowId::new(number, slot));
-        let mut rows = segments.flat_map(slots).filter(|row| table.is_present(*row));
-        loop {
-            hashed.clear();
-            for row in rows.by_ref().take(TOGETHER) {
-                let key = &mut keys[hashed.len()];
-                key.clear();
-                key.extend(table.schema().primary_key().iter().map(|at| table.value(row, *at)));
-                let hash = table.hash(key);
-                M::prefetch(table.index().bucket(hash).line(), 1);
-                hashed.push((row, hash));
-            }
-            if hashed.is_empty() {
-                return None;
-            }
-            for ((row, hash), key) in hashed.iter().copied().zip(&keys) {
-                let meta = context.rows.get(row);
-                self.scheme.adopt(&meta.state);
-                let is_same = |other: RowId| {
-                    context.rows.get(other).has_hash(hash)
-                        && (table.is_hash_unique(hash) || table.has_key(other, key))
-                };
-                let named = || meta.set_hash(hash);
-                if table.index().insert(hash, row, is_same, named).is_some() {
-                    return Some(table.display_key(key));
-                }
-                table.train(&mut run, hash, row);
-                let view = Row::stored(&**table, table.slot(row));
-                for ordered in &context.indexes {
-                    ordered.key_of(&view, &mut entry);
-                    // No transaction has read a gap yet, so any guard may protect any part of one.
-                    ordered.index.insert(&entry, row, &mut |_, _| true);
-                }
-            }
-        }
     }
 
     /// A table by name.

@@ -10,6 +10,7 @@
 pub mod accounting;
 pub mod any;
 pub mod before_image;
+pub mod bulk;
 mod column_set;
 pub mod common;
 pub mod describe;

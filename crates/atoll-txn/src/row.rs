@@ -191,7 +191,7 @@ impl<'a, M: Machine> Row<'a, M> {
             return value.unwrap_or(Value::Null);
         }
         match self.before_image.and_then(|before| before.get(column)) {
-            Some((true, bytes)) => self.table.value_of_image(self.slot.id(), column, bytes),
+            Some((true, bytes)) => self.table.value_of_image(self.slot, column, bytes),
             Some((false, _)) => Value::Null,
             None => self.table.value(self.slot.id(), column),
         }

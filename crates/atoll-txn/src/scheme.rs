@@ -434,7 +434,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     }
 
     /// Marks a restored row as present. No transaction accesses it meanwhile.
-    fn adopt(&self, state: &Self::State);
+    fn adopt(state: &Self::State);
 
     /// Locks a row for a short time, outside any transaction, so that the worker can remove its
     /// entries. Returns whether the row is there, and the stamp of its newest version; `None` if a

@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::ordered::encode::{self, KeyColumn};
 use atoll_storage::ordered::{GuardId, OrderedIndex};
-use atoll_storage::stable::{PerRow, StableVec};
+use atoll_storage::stable::{EmptyList, PerRow, StableVec};
 use atoll_storage::types::COLUMNS_MAX;
 use atoll_storage::{RowId, Schema, StorageError, Table, TableId};
 
@@ -20,7 +19,9 @@ use crate::row_header::RowHeader;
 use crate::scheme::{Guarded, Place, Scheme, States};
 
 /// Stripes of a table's hash index, see [`Guarded::Gap`].
-const STRIPES: usize = 1 << 12;
+const STRIPES: u64 = 1 << 12;
+/// Stripes that are allocated together.
+const STRIPES_TOGETHER: u64 = 1 << 6;
 /// Gap states of an ordered index that are allocated together.
 const GUARDS: u64 = 1 << 10;
 
@@ -64,10 +65,12 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
 pub struct TableContext<S: Scheme<M>, M: Machine> {
     table_id: TableId,
     pub(crate) table: Arc<Table<M>>,
-    pub(crate) rows: PerRow<RowHeader<S, M>, M>,
+    rows: PerRow<RowHeader<S, M>, M>,
+    /// Number of segments with rows that were loaded in bulk or restored (`ROWS-3`).
+    loaded: M::Word,
     /// See `ROWS-2`.
     pub(crate) any_row: RowHeader<S, M>,
-    stripes: Array<S::Gap>,
+    stripes: StableVec<Box<[S::Gap]>, M>,
     pub(crate) indexes: Vec<Ordered<S, M>>,
     pub(crate) replicated: bool,
     pub(crate) tablespace: u32,
@@ -79,6 +82,11 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
     pub(crate) views: ColumnSet,
     /// Columns of either kind; a change of other columns needs no further work.
     pub(crate) noted: ColumnSet,
+}
+
+/// A table in which no transaction has found a key absent, and in which none can meanwhile.
+pub(crate) struct Untouched<'t, S: Scheme<M>, M: Machine> {
+    _stripes: EmptyList<'t, Box<[S::Gap]>, M>,
 }
 
 /// On a cache line of its own.
@@ -115,7 +123,7 @@ impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
     #[inline]
     fn row(&self, place: Place) -> &S::State {
         let Guarded::Row(row) = place.what() else { panic!("{place:?} is no row") };
-        &self.context(place.table()).rows.get(RowId(row)).state
+        &self.context(place.table()).header(RowId(row)).state
     }
 
     #[inline]
@@ -126,7 +134,7 @@ impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
         let mut context = self.in_turn();
         move |place| {
             let Guarded::Row(row) = place.what() else { panic!("{place:?} is no row") };
-            &context(place.table()).rows.get(RowId(row)).state
+            &context(place.table()).header(RowId(row)).state
         }
     }
 
@@ -175,8 +183,9 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
             table,
             views,
             rows: PerRow::default(),
+            loaded: M::Word::new(0),
             any_row: RowHeader::of_any(),
-            stripes: huge_pages::collect(STRIPES, |_| S::Gap::default()),
+            stripes: StableVec::default(),
             indexes,
             replicated: options.replicated,
             tablespace: options.tablespace.unwrap_or(0),
@@ -186,10 +195,53 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         }
     }
 
+    /// The header of a row. The caller is inside the gate, unless the header has been used before.
+    #[inline]
+    pub(crate) fn header(&self, row: RowId) -> &RowHeader<S, M> {
+        self.rows.get(row).unwrap_or_else(|| self.first_header(row))
+    }
+
+    #[cold]
+    fn first_header(&self, row: RowId) -> &RowHeader<S, M> {
+        let loaded = self.loaded.load(Ordering::Acquire);
+        if row.segment() < loaded {
+            // ROWS-3
+            self.rows.make_segment(row.segment(), |row| {
+                if !self.table.is_present(row) {
+                    return RowHeader::default();
+                }
+                let header = RowHeader::default();
+                header.set_hash(self.table.hash_stored(self.table.slot(row)));
+                S::adopt(&header.state);
+                header
+            });
+        } else {
+            self.rows.make(row.segment(), loaded);
+        }
+        self.rows.get(row).expect("it was made")
+    }
+
+    /// Keeps transactions from finding a key absent for a while; `None` if one has done so already.
+    /// The caller is inside the gate and has sealed its epoch, since others wait inside meanwhile.
+    pub(crate) fn keep_untouched(&self) -> Option<Untouched<'_, S, M>> {
+        self.stripes.keep_empty().map(|stripes| Untouched { _stripes: stripes })
+    }
+
+    /// Whether no transaction has found a key absent so far.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.stripes.keep_empty().is_some()
+    }
+
+    /// Announces that the table gets its first rows, `segments` segments of them, which have no
+    /// headers yet (`ROWS-3`).
+    pub(crate) fn note_loaded(&self, segments: u64) {
+        self.loaded.store(segments, Ordering::Release);
+    }
+
     /// Makes a slot no longer the row of its key; its index entry is going to be removed.
     pub(crate) fn unlink(&self, row: RowId) {
         self.table.invalidate_dense(row);
-        self.rows.get(row).clear_hash();
+        self.header(row).clear_hash();
     }
 
     /// The GSN that a transaction has seen if it finds a key absent.
@@ -204,19 +256,16 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
 
     pub(crate) fn gap(&self, index: u16, guard: u32) -> &S::Gap {
         if index == 0 {
-            return &self.stripes[guard as usize];
+            return gap_of(&self.stripes, guard, STRIPES_TOGETHER);
         }
-        let gaps = &self.indexes[usize::from(index) - 1].gaps;
-        let (list, at) = (u64::from(guard) / GUARDS, u64::from(guard) % GUARDS);
-        let make = || (0..GUARDS).map(|_| S::Gap::default()).collect();
-        &gaps.get_or_init(list, make)[at as usize]
+        gap_of(&self.indexes[usize::from(index) - 1].gaps, guard, GUARDS)
     }
 
     /// The stripe of a hash.
     #[inline]
     pub(crate) fn stripe(&self, hash: u64) -> (Place, &S::Gap) {
         let number = (hash >> 20) as u32 & (STRIPES as u32 - 1);
-        (self.gap_place(0, number), &self.stripes[number as usize])
+        (self.gap_place(0, number), gap_of(&self.stripes, number, STRIPES_TOGETHER))
     }
 
     /// The guard of a leaf of an ordered index.
@@ -239,6 +288,13 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.indexes.iter().position(|index| index.name == name)
     }
+}
+
+/// The gap state with this number in a list of groups.
+#[inline]
+fn gap_of<G: Default, M: Machine>(list: &StableVec<Box<[G]>, M>, number: u32, group: u64) -> &G {
+    let (at, within) = (u64::from(number) / group, u64::from(number) % group);
+    &list.get_or_init(at, || (0..group).map(|_| G::default()).collect())[within as usize]
 }
 
 impl<S: Scheme<M>, M: Machine> Ordered<S, M> {

@@ -27,8 +27,8 @@ use atoll_storage::{Column, DataType, StorageError};
 use crate::error::{Error, Result};
 use crate::snapshot::{ColumnKey, PatchedColumn, Shared};
 
-/// The Arrow type of a column.
-pub(crate) fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
+/// The Arrow type of a column's values in a snapshot.
+pub fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
     match data_type {
         DataType::Int16 => arrow_schema::DataType::Int16,
         DataType::Int32 => arrow_schema::DataType::Int32,

@@ -2,47 +2,46 @@
 //!
 //! 1. A thread takes the right to grow the part.
 //! 2. It latches all buckets of the current table for ever (`INDEX-4`).
-//! 3. It fills a larger table, or one that is probed further.
+//! 3. It fills a larger table.
 //! 4. It publishes that table (`INDEX-5`), and the memory of the old one goes back to the system
 //!    (`INDEX-2`).
+//!
+//! If an insert finds no free word although the table is less than three quarters full, the table
+//! does not grow: inserts probe further instead. So a table that only inserts have filled is three
+//! fifths full or more. A table with many tombstones grows earlier, since a lookup of an absent key
+//! does not end at a tombstone, but probes as far as inserts do.
 //!
 //! - `PART-1`: one thread at a time is between the steps 1 and 4.
 
 use std::ptr;
-use std::sync::OnceLock;
 
 use atoll_machine::{Machine, Ordering, Word, WordLine};
 
 use super::bucket::{BUCKET, Bucket, BucketRef};
-use super::table::Buckets;
-use crate::bucket_arrays::BucketArrays;
+use super::table::{Buckets, Fill};
+use crate::bucket_arrays::{BucketArrays, Size};
 use crate::layout::RowId;
+use crate::stable::StableVec;
 
-pub(super) const PARTS_BITS: u32 = 6;
-pub(super) const PARTS: usize = 1 << PARTS_BITS;
-const FIRST_BUCKETS_BITS: u32 = 1;
-const GROWTHS: usize = 40;
-/// Number of buckets that an insert probes before the part grows. A part that is nearly empty (many
-/// keys of one hash) doubles this number instead.
-const PROBES_FIRST: usize = 4;
+pub(super) const PARTS: usize = 64;
+/// Number of buckets that an insert probes in a new table.
+pub(super) const PROBES_FIRST: usize = 4;
+/// The same, at most, in a table with many tombstones.
+const PROBES_CHURNED_MAX: usize = 8;
 
 /// The tables of a part.
-#[repr(align(64))]
 pub(super) struct Part<M: Machine> {
     growing: M::Word,
     /// Generation of the current table, its position in `tables`, or the generation before
     /// (`INDEX-5`).
     pub(super) current: M::Word,
-    tables: [OnceLock<Buckets<M>>; GROWTHS],
+    tables: StableVec<Buckets<M>, M>,
 }
 
 impl<M: Machine> Default for Part<M> {
     fn default() -> Self {
-        Self {
-            growing: M::Word::new(0),
-            current: M::Word::new(0),
-            tables: [const { OnceLock::new() }; GROWTHS],
-        }
+        let (growing, current) = (M::Word::new(0), M::Word::new(0));
+        Self { growing, current, tables: StableVec::default() }
     }
 }
 
@@ -54,10 +53,6 @@ pub(super) struct PartOf<'i, M: Machine> {
 }
 
 impl<'i, M: Machine> PartOf<'i, M> {
-    fn at(&self, generation: u64) -> Option<&'i Buckets<M>> {
-        self.part.tables.get(generation as usize)?.get()
-    }
-
     /// The current table of the part; `hash` is any hash of the part.
     pub(super) fn table(&self, hash: u64) -> &'i Buckets<M> {
         loop {
@@ -67,7 +62,8 @@ impl<'i, M: Machine> PartOf<'i, M> {
                 continue;
             };
             let is_named = |table: &&Buckets<M>| ptr::eq(bucket, table.bucket(hash, 0).0);
-            let mut tables = [current, current + 1].into_iter().filter_map(|at| self.at(at));
+            let generations = [current, current + 1];
+            let mut tables = generations.into_iter().filter_map(|at| self.part.tables.get(at));
             if let Some(table) = tables.find(is_named) {
                 return table; // INDEX-5
             }
@@ -78,18 +74,19 @@ impl<'i, M: Machine> PartOf<'i, M> {
     #[cold]
     fn make_first(&self) {
         let _growing = Growing::<M>::begin(&self.part.growing);
-        if self.at(0).is_none() {
-            self.name(0, Buckets::new(FIRST_BUCKETS_BITS, PROBES_FIRST));
+        if self.part.tables.get(0).is_none() {
+            self.name(0, Buckets::new(Size::ONE, PROBES_FIRST));
         }
     }
 
     /// Makes a table current; called by the thread that grows the part.
     fn name(&self, generation: u64, table: Buckets<M>) {
-        let place = &self.part.tables[generation as usize];
-        assert!(place.set(table).is_ok(), "one thread grows a part at a time");
-        let Some(table) = place.get() else { return };
+        let mut table = Some(table);
+        let make = || table.take().expect("a list makes an entry once");
+        let named = self.part.tables.get_or_init(generation, make);
+        assert!(table.is_none(), "one thread grows a part at a time");
         // SAFETY: INDEX-2; a table in `tables` is only shared until the index is dropped.
-        unsafe { self.arrays.set::<M>(self.number, &table.buckets) };
+        unsafe { self.arrays.set::<M>(self.number, &named.buckets, named.size) };
     }
 
     /// As [`HashIndex::find`], beyond the home bucket; `None` if the bucket is no longer current.
@@ -104,49 +101,61 @@ impl<'i, M: Machine> PartOf<'i, M> {
         bucket.is(table.bucket(hash, 0)).then(|| table.find_beyond(hash, is_it)).flatten()
     }
 
-    /// Replaces the table `full` by one with the same entries and more space, unless another thread
-    /// has done so.
+    /// Makes room in the table `full`, in which an insert has found no free word, or replaces it by
+    /// one with the same entries and more room, unless another thread has done so.
     #[cold]
     pub(super) fn grow(&self, full: &Buckets<M>) {
         let _growing = Growing::<M>::begin(&self.part.growing);
         if !ptr::eq(full, self.table(0)) {
             return;
         }
-        let is_full = full.entries().count() * 4 >= full.buckets.len() * BUCKET;
-        if is_full {
-            self.publish(full, full.bits + 1, PROBES_FIRST);
-        } else {
-            self.publish(full, full.bits, full.probes * 2);
+        let Fill { entries, tombstones } = full.fill_of_words();
+        let words = full.buckets.len() * BUCKET;
+        let is_full = entries * 4 >= words * 3;
+        let is_churned = tombstones * 8 >= words && full.probes() >= PROBES_CHURNED_MAX;
+        if is_full || is_churned || !full.probe_further() {
+            self.publish(full, full.size.next().expect("more rows than an index can hold"));
         }
     }
 
-    /// As [`PartOf::grow`], to a table of 2^`bits` buckets, unless the current one is as large.
-    pub(super) fn grow_to(&self, bits: u32) {
+    /// Grows a part to a size, unless it is as large.
+    pub(super) fn grow_to(&self, size: Size) {
         self.table(0); // before `Growing`, which making the first table takes, too
         let _growing = Growing::<M>::begin(&self.part.growing);
         let table = self.table(0);
-        if table.bits < bits {
-            self.publish(table, bits, PROBES_FIRST);
+        if table.size.buckets() < size.buckets() {
+            self.publish(table, size);
         }
     }
 
-    /// Publishes a table of 2^`bits` buckets with the entries of the current one and at least
-    /// `probes` probes.
-    fn publish(&self, old: &Buckets<M>, bits: u32, mut probes: usize) {
+    /// Replaces the table of a part without entries, to which no thread adds any, by a built one.
+    pub(super) fn replace(&self, built: Buckets<M>) {
+        let _growing = Growing::<M>::begin(&self.part.growing);
+        let Some(old) = self.part.tables.get(self.part.current.load(Ordering::Relaxed)) else {
+            return self.name(0, built);
+        };
+        self.change(old, |old| {
+            debug_assert_eq!(old.entries().count(), 0, "the part has no entries");
+            built
+        });
+    }
+
+    /// Publishes a table of a size with the entries of the current one.
+    fn publish(&self, old: &Buckets<M>, size: Size) {
+        self.change(old, |old| {
+            let grown = Buckets::new(size, PROBES_FIRST);
+            old.copy_to(&grown);
+            grown
+        });
+    }
+
+    /// Publishes the table that `make` makes from the current one while no thread changes that.
+    fn change(&self, old: &Buckets<M>, make: impl FnOnce(&Buckets<M>) -> Buckets<M>) {
         // `current` is exact here: only a thread that holds `Growing` publishes, and it stores the
         // generation before it lets go.
         let next = self.part.current.load(Ordering::Relaxed) + 1;
-        assert!((next as usize) < GROWTHS, "more keys of one hash than a part can hold");
         old.buckets.iter().map(Bucket::<M>).for_each(Bucket::latch_for_growth);
-        let grown = loop {
-            let grown = Buckets::new(bits, probes);
-            if old.copy_to(&grown) {
-                break grown;
-            }
-            M::Word::discard(&grown.buckets);
-            probes *= 2;
-        };
-        self.name(next, grown);
+        self.name(next, make(old));
         self.part.current.store(next, Ordering::Release); // INDEX-5
         M::Word::discard(&old.buckets); // INDEX-2
     }

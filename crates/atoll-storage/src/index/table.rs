@@ -2,37 +2,56 @@
 //!
 //! The bits of an entry select its home bucket, so a larger table is filled without the keys.
 //!
-//! - `PROBE-1`: an entry is at most `probes` buckets from its home bucket, which is part of that
-//!   distance.
+//! - `PROBE-1`: an entry is in one of the first `probes` buckets from its home bucket on. `probes`
+//!   only rises, and an inserter raises it before it adds an entry that needs it.
 //! - `PROBE-2`: a table that is being filled belongs to one thread, which stores without latches.
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word, WordLine};
 
-use super::bucket::{BUCKET, Bucket, Busy, EMPTY, is_entry};
+use super::bucket::{BUCKET, Bucket, Busy, EMPTY, TOMBSTONE, is_entry};
+use crate::bucket_arrays::Size;
 use crate::layout::RowId;
 
 /// A table of one generation.
 pub(super) struct Buckets<M: Machine> {
     pub(super) buckets: Array<WordLine<M::Word>>,
-    pub(super) bits: u32,
+    pub(super) size: Size,
     /// Number of buckets that an insert probes.
-    pub(super) probes: usize,
+    probes: M::Word,
+}
+
+/// How the words of a table are used.
+pub(super) struct Fill {
+    pub(super) entries: usize,
+    pub(super) tombstones: usize,
 }
 
 impl<M: Machine> Buckets<M> {
-    pub(super) fn new(bits: u32, probes: usize) -> Self {
+    pub(super) fn new(size: Size, probes: usize) -> Self {
         let bucket = |_| WordLine(std::array::from_fn(|_| M::Word::new(EMPTY)));
-        let buckets = huge_pages::collect_words(1usize << bits, bucket);
-        Self { bits, probes: probes.min(buckets.len()), buckets }
+        let buckets = huge_pages::collect_words(size.buckets(), bucket);
+        let probes = M::Word::new(probes.min(buckets.len()) as u64);
+        Self { size, probes, buckets }
     }
 
-    /// The bucket at `distance` from the home bucket of an entry, which the top bits of the tag
-    /// select.
+    /// Number of buckets that an insert probes.
+    pub(super) fn probes(&self) -> usize {
+        self.probes.load(Ordering::Relaxed) as usize
+    }
+
+    /// Doubles the number of buckets that an insert probes; false if it probes all of them.
+    pub(super) fn probe_further(&self) -> bool {
+        let probes = self.probes();
+        self.probes.store((2 * probes).min(self.buckets.len()) as u64, Ordering::Relaxed);
+        probes < self.buckets.len()
+    }
+
+    /// The bucket at `distance` from the home bucket of an entry.
     #[inline]
     pub(super) fn bucket(&self, entry: u64, distance: usize) -> Bucket<'_, M> {
-        let bucket = (entry >> (64 - self.bits)) as usize;
-        Bucket(&self.buckets[(bucket + distance) & (self.buckets.len() - 1)])
+        let (at, len) = (self.size.bucket_of(entry) + distance, self.buckets.len());
+        Bucket(&self.buckets[if at < len { at } else { at - len }])
     }
 
     /// The first row beyond the home bucket of an entry that has the entry's tag and for which
@@ -43,7 +62,7 @@ impl<M: Machine> Buckets<M> {
         wanted: u64,
         is_it: &mut impl FnMut(RowId) -> bool,
     ) -> Option<RowId> {
-        for distance in 1..self.probes {
+        for distance in 1..self.probes() {
             match self.bucket(wanted, distance).find(wanted, is_it) {
                 Ok(row) => return Some(row),
                 Err(true) => {}
@@ -62,7 +81,7 @@ impl<M: Machine> Buckets<M> {
         is_it: impl Fn(u64) -> bool,
         with: impl FnOnce() -> u64,
     ) -> Result<bool, Busy> {
-        for distance in 1..self.probes {
+        for distance in 1..self.probes() {
             let mut next = self.bucket(entry, distance).try_latch().ok_or(Busy)?;
             if let Some(at) = next.position(&is_it) {
                 next.put(at, with());
@@ -72,51 +91,67 @@ impl<M: Machine> Buckets<M> {
         Ok(false)
     }
 
-    /// Copies all entries to a table that no other thread can reach yet; false if an entry finds no
-    /// free word within the probes.
-    pub(super) fn copy_to(&self, grown: &Self) -> bool {
-        if grown.bits != self.bits + 1 {
-            return self.entries().all(|word| grown.fill(word));
-        }
-        // Most entries are in their home bucket. When the table doubles, such a bucket is split
-        // into two adjacent ones, which are filled from the first word on without a search. The
-        // other entries follow afterwards.
-        let mut others = Vec::new();
-        for (bucket, words) in self.buckets.iter().enumerate() {
-            let halves =
-                [2 * bucket, 2 * bucket + 1].map(|at| Bucket::<M>(&grown.buckets[at]).words());
-            let mut filled = [0; 2];
-            for at in 0..BUCKET {
-                let word = Bucket::<M>(words).word(at, Ordering::Relaxed);
-                if !is_entry(word) {
-                    continue;
-                }
-                let bucket_now = (word >> (64 - grown.bits)) as usize;
-                let half = bucket_now % 2;
-                if bucket_now / 2 != bucket {
-                    others.push(word);
-                    continue;
-                }
-                // One of the two buckets receives at most as many entries as the old one had.
-                halves[half][filled[half]].store(word, Ordering::Relaxed);
-                filled[half] += 1;
+    /// Copies all entries to a table with room for them, which no other thread can reach yet.
+    pub(super) fn copy_to(&self, grown: &Self) {
+        // Buckets rise with hashes in both tables, so both are traversed from begin to end.
+        self.entries().for_each(|word| grown.fill(word));
+    }
+
+    /// Puts an entry into a table with room for it, which no other thread can reach yet.
+    fn fill(&self, entry: u64) {
+        self.fill_unless(entry, entry, &mut |_| false);
+    }
+
+    /// Puts an entry of a hash into a table with room for it, which no other thread can reach yet,
+    /// unless `is_it` holds for a row with the same tag; then returns that row.
+    #[inline]
+    pub(super) fn fill_unless(
+        &self,
+        hash: u64,
+        entry: u64,
+        is_it: &mut impl FnMut(RowId) -> bool,
+    ) -> Option<RowId> {
+        for distance in 0..self.buckets.len() {
+            if distance == self.probes() {
+                self.probe_further();
+            }
+            let bucket = self.bucket(hash, distance);
+            if let Ok(row) = bucket.find(hash, is_it) {
+                return Some(row);
+            }
+            let mut words = bucket.words().iter();
+            if let Some(free) = words.find(|word| word.load(Ordering::Relaxed) == EMPTY) {
+                free.store(entry, Ordering::Relaxed);
+                return None;
             }
         }
-        others.into_iter().all(|word| grown.fill(word))
+        panic!("a table is larger than its entries");
     }
 
-    /// Puts an entry into a table that no other thread can reach yet; false if it finds no free
-    /// word within the probes.
-    fn fill(&self, entry: u64) -> bool {
-        let mut near = (0..self.probes).flat_map(|distance| self.bucket(entry, distance).words());
-        let place = near.find(|word| word.load(Ordering::Relaxed) == EMPTY);
-        place.inspect(|word| word.store(entry, Ordering::Relaxed)).is_some()
+    /// The address of the home bucket of a hash, for a prefetch.
+    #[inline]
+    pub(super) fn line(&self, hash: u64) -> *const u8 {
+        std::ptr::from_ref(self.bucket(hash, 0).0).cast()
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = u64> {
+    fn words(&self) -> impl Iterator<Item = u64> {
         let words = |line| {
             (0..BUCKET).map(move |at| Bucket::<M>::word(Bucket(line), at, Ordering::Relaxed))
         };
-        self.buckets.iter().flat_map(words).filter(|word| is_entry(*word))
+        self.buckets.iter().flat_map(words)
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = u64> {
+        self.words().filter(|word| is_entry(*word))
+    }
+
+    /// Counts the words by use.
+    pub(super) fn fill_of_words(&self) -> Fill {
+        let mut fill = Fill { entries: 0, tombstones: 0 };
+        for word in self.words() {
+            fill.entries += usize::from(is_entry(word));
+            fill.tombstones += usize::from(word == TOMBSTONE);
+        }
+        fill
     }
 }

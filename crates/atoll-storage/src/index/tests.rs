@@ -62,7 +62,7 @@ fn displaced_entries_are_found_after_growth_and_removed_ones_are_not() {
             }
         }
     }
-    let tables = index.parts[7].current.load(Ordering::Relaxed);
+    let tables = index.part(7).part.current.load(Ordering::Relaxed);
     assert!(tables > 4, "it has grown {tables} times");
 }
 
@@ -76,7 +76,7 @@ fn room_that_was_made_changes_nothing_else() {
         assert!((0..100).all(|i| index.find(mix(i), |row| row == RowId(i)).is_some()));
     }
     let tables = |index: &HashIndex<Native>| -> u64 {
-        index.parts.iter().map(|part| part.current.load(Ordering::Relaxed)).sum()
+        (0..PARTS as u64).map(|part| index.part(part).part.current.load(Ordering::Relaxed)).sum()
     };
     let before = tables(&index);
     (100..50_000u64).for_each(add);
@@ -158,4 +158,33 @@ fn a_latched_bucket_cannot_be_latched_again_and_can_be_read() {
     drop(latched);
     assert_eq!((found(7), found(5)), (Ok(RowId(7)), Ok(RowId(5))));
     assert!(bucket.try_latch().is_some());
+}
+
+#[test]
+fn a_table_that_only_inserts_have_filled_is_nearly_full() {
+    let index = HashIndex::<Native>::default();
+    for i in 0..600_000_u64 {
+        index.insert(mix(i), RowId(i), |_| false, || ());
+        if i % 50_000 == 49_999 {
+            let tables = (0..PARTS as u64).map(|part| index.part(part).table(part));
+            let words: usize = tables.map(|table| table.buckets.len() * BUCKET).sum();
+            assert!(words < 7 * (i as usize + 1) / 4, "{words} words for {} rows", i + 1);
+        }
+    }
+}
+
+#[test]
+fn rows_that_come_and_go_leave_lookups_of_absent_keys_short() {
+    let index = HashIndex::<Native>::default();
+    for i in 0..400_000_u64 {
+        index.insert(mix(i), RowId(i), |_| false, || ());
+        if i >= 5000 {
+            assert!(index.remove(mix(i - 5000), RowId(i - 5000)));
+        }
+    }
+    for part in 0..PARTS as u64 {
+        let table = index.part(part).table(part);
+        assert!(table.probes() <= 8, "an absent key takes {} buckets", table.probes());
+        assert!(table.buckets.len() * BUCKET < 5000, "the table of a part has grown for ever");
+    }
 }

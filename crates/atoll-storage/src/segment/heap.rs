@@ -26,7 +26,7 @@ use crate::image::{HeapPlace, heap_view};
 use crate::layout::{column, heap_list, heap_list_bytes};
 
 const BLOCK_BYTES_FIRST: u64 = 4 << 10;
-const BLOCK_BYTES_MAX: u64 = 1 << 20;
+pub(super) const BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// A block is sparse when at most one in this many of its written bytes is live.
 const SPARSE_SHARE: u64 = 3;
 const LIST_CAPACITY_FIRST: u64 = 7;
@@ -315,6 +315,17 @@ impl<M: Machine> Barrier<M> {
 }
 
 impl Heap {
+    /// A heap of filled blocks, each with its birth, the bytes that are used, and those of values.
+    pub(super) fn of(blocks: impl Iterator<Item = (Extent, u64, u64, u64)>) -> Self {
+        let block = |(extent, birth, used, live)| Some(Block { extent, birth, used, live });
+        Self { blocks: blocks.map(block).collect(), current: None }
+    }
+
+    /// Whether it has never had a block.
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
     fn current_with_room(&self, bytes: u64) -> Option<usize> {
         let number = self.current?;
         let block = self.blocks[number].as_ref()?;

@@ -30,9 +30,12 @@
 mod cells;
 mod column_appender;
 mod dense_blocks;
+mod detached;
 mod extents;
 mod heap;
+mod node;
 mod number;
+mod segment_buffer;
 mod segment_image;
 mod table_memory;
 mod value;
@@ -42,11 +45,14 @@ pub use dense_blocks::DENSE_ROWS;
 use dense_blocks::DenseBlocks;
 pub(crate) use dense_blocks::DenseMark;
 
+pub use detached::DetachedSegment;
+pub use segment_buffer::{ColumnBuffer, SegmentBuffer};
 pub use segment_image::{ColumnImage, SegmentImage};
 pub use value::{Cell, ValuePlace};
 
 use extents::{Extents, TableExtents};
 use heap::Heap;
+use node::{PRESENCE, Slotted, validity_of, values_of};
 use table_memory::TableMemory;
 
 use std::hint::cold_path;
@@ -58,8 +64,7 @@ use atoll_memory::{Memory, MemoryError, Retired};
 
 use crate::directory::{Change, Directory};
 use crate::layout::{
-    BITMAP_BYTES, RowId, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
-    values_bytes,
+    RowId, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
 };
 use crate::types::Schema;
 use crate::zone;
@@ -141,42 +146,17 @@ pub struct Barrier<M: Machine> {
     extents: TableExtents<M>,
 }
 
-/// An extent in a segment's node: the offsets of its place and birth in the node, and its size.
-#[derive(Clone, Copy)]
-struct Slotted {
-    place: u64,
-    birth: u64,
-    bytes: u64,
-}
-
-const PRESENCE: Slotted =
-    Slotted { place: segment::PRESENCE, birth: segment::PRESENCE_BIRTH, bytes: BITMAP_BYTES };
-
-#[inline]
-fn values_of(at: usize, width: usize) -> Slotted {
-    let line = column_line(at);
-    Slotted {
-        place: line + column::VALUES,
-        birth: line + column::VALUES_BIRTH,
-        bytes: values_bytes(width),
-    }
-}
-
-fn validity_of(at: usize) -> Slotted {
-    let line = column_line(at);
-    Slotted {
-        place: line + column::VALIDITY,
-        birth: line + column::VALIDITY_BIRTH,
-        bytes: BITMAP_BYTES,
-    }
-}
-
 impl<M: Machine> Barrier<M> {
     /// The barrier of a table.
     pub fn new(directory: Arc<Directory>, table: TableId, schema: &Schema) -> Self {
         let memory = Arc::clone(directory.memory());
         let extents = TableExtents::new(schema);
         Self { directory, memory, table, extents }
+    }
+
+    /// The directory of the database.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
     }
 
     /// The memory behind the barrier.
@@ -211,6 +191,19 @@ impl<M: Machine> Barrier<M> {
             made.iter().for_each(|offset| self.memory.discard(*offset));
         }
         let (node, Some(number)) = result? else { return Ok(None) };
+        self.note(number, node, schema);
+        Ok(Some(Segment {
+            number,
+            node: M::Word::new(node),
+            latch: Latch::default(),
+            heaps: schema.columns().iter().map(|_| Latch::default()).collect(),
+            gsn: Gsn(M::Word::new(0)),
+            dense_blocks: DenseBlocks::default(),
+        }))
+    }
+
+    /// Enters the extents of a segment that no transaction can find yet into the lists.
+    fn note(&self, number: u64, node: u64, schema: &Schema) {
         let access = self.access();
         let note = |extents: &Extents<M>, what: Slotted| {
             let load = |at| access.load_u64(at);
@@ -224,14 +217,6 @@ impl<M: Machine> Barrier<M> {
                 note(&self.extents.validity[at], validity_of(at));
             }
         }
-        Ok(Some(Segment {
-            number,
-            node: M::Word::new(node),
-            latch: Latch::default(),
-            heaps: schema.columns().iter().map(|_| Latch::default()).collect(),
-            gsn: Gsn(M::Word::new(0)),
-            dense_blocks: DenseBlocks::default(),
-        }))
     }
 
     fn create_node(

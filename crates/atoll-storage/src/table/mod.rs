@@ -13,6 +13,7 @@
 //! - `TABLE-3`: each worker fills segments of its own, so inserts of different workers do not
 //!   contend.
 
+mod bulk;
 mod fill;
 mod key_predictor;
 mod read;
@@ -37,6 +38,7 @@ use crate::segment::{Barrier, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
+pub use bulk::BulkSegments;
 pub use key_predictor::KeyRun;
 use key_predictor::{KeyPredictor, PredictionTable};
 pub use shape::PlainColumn;
@@ -51,6 +53,8 @@ pub struct Table<M: Machine> {
     barrier: Barrier<M>,
     segments: StableVec<Segment<M>, M>,
     segment_count: M::Word,
+    /// The threads that add a segment, and whether a load has claimed the table; see `bulk`.
+    claims: M::Word,
     index: HashIndex<M>,
     predictor: KeyPredictor<M>,
     /// Free slots of deleted rows.
@@ -137,6 +141,7 @@ impl<M: Machine> Table<M> {
             schema,
             segments: StableVec::default(),
             segment_count: M::Word::new(0),
+            claims: M::Word::new(0),
             index: HashIndex::default(),
             predictor: KeyPredictor::default(),
             free: Latch::default(),

@@ -89,6 +89,11 @@ impl<M: Machine> Table<M> {
 
     /// A value of a row.
     pub fn value(&self, row: RowId, at: usize) -> Value {
+        self.value_in(self.slot(row), at)
+    }
+
+    /// The value in a slot.
+    pub fn value_in(&self, slot: Slot<'_, M>, at: usize) -> Value {
         let width = self.column(at).data_type.width().max(1);
         let mut room = [0; 16];
         let mut wide = Vec::new();
@@ -98,18 +103,18 @@ impl<M: Machine> Table<M> {
             wide.resize(width, 0);
             &mut wide[..]
         };
-        let valid = self.load(self.slot(row), at, image);
-        if valid { self.value_of_image(row, at, image) } else { Value::Null }
+        let valid = self.load(slot, at, image);
+        if valid { self.value_of_image(slot, at, image) } else { Value::Null }
     }
 
     /// The value of a valid image of this row, which is the current image or an older one.
-    pub fn value_of_image(&self, row: RowId, at: usize, image: &[u8]) -> Value {
+    pub fn value_of_image(&self, slot: Slot<'_, M>, at: usize, image: &[u8]) -> Value {
         let data_type = self.column(at).data_type;
         let heap = data_type.is_view().then(|| image::heap_place(image)).flatten();
         let value = match heap {
             Some(place) => self
                 .barrier
-                .heap_read(self.segment(row), at, place)
+                .heap_read(slot.segment(), at, place)
                 .and_then(|bytes| image::of_bytes(data_type, bytes)),
             None => image::decode(data_type, image),
         };

@@ -98,11 +98,11 @@ impl<M: Machine> Table<M> {
     /// A segment that another worker has left, or a new one.
     #[cold]
     fn next_filling(&self, change: Change) -> Result<Filling, StorageError> {
-        let left = self.left.take().pop();
-        match left {
-            Some(filling) => Ok(filling),
-            None => Ok(Filling::at(self.add_segment(change)?, 0)),
+        if let Some(filling) = self.left.take().pop() {
+            return Ok(filling);
         }
+        let _adding = self.begin_adding()?;
+        Ok(Filling::at(self.add_segment(change)?, 0))
     }
 
     /// Adds an empty segment; returns its number. If several threads add segments concurrently, all

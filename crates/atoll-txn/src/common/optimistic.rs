@@ -192,7 +192,7 @@ impl<M: Machine, T: Optimistic<Machine = M>> Scheme<M> for T {
         Ok(())
     }
 
-    fn adopt(&self, state: &Version<M>) {
+    fn adopt(state: &Version<M>) {
         state.adopt();
     }
 

@@ -340,7 +340,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             // A row that stays absent needs this too: the scheme creates a new version of it, and
             // the chain must contain the absent version before the older ones.
             self.keep_before(context, at, row, what);
-            let meta = context.rows.get(row);
+            let meta = context.header(row);
             engine.scheme.supersede(
                 &mut self.local,
                 target(context, row, meta),

@@ -26,7 +26,7 @@ pub(super) fn find<'g, S: Scheme<M>, M: Machine>(
     let table = &context.table;
     let is_hash_unique = table.is_hash_unique(hash);
     let row = table.index().find(hash, |row| {
-        context.rows.get(row).has_hash(hash)
+        context.header(row).has_hash(hash)
             && (is_hash_unique || table.has_key(row, key))
             && !changes.hides(table.id(), row)
     })?;
@@ -50,7 +50,7 @@ impl<S: Scheme<M>, M: Machine> Copy for Found<'_, S, M> {}
 impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
     #[inline]
     pub(super) fn new(context: &'g TableContext<S, M>, row: RowId) -> Self {
-        Self { slot: context.table.slot(row), meta: context.rows.get(row) }
+        Self { slot: context.table.slot(row), meta: context.header(row) }
     }
 
     /// A row that is predicted to be that of a key; `None` if there is no such slot. Under a
@@ -63,7 +63,7 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
     ) -> Option<Self> {
         let slot = context.table.slot_if_any(row)?;
         let is_exact = S::PARTITIONED && context.table.is_exact(slot, hash);
-        let meta = if is_exact { &context.any_row } else { context.rows.get(row) };
+        let meta = if is_exact { &context.any_row } else { context.header(row) };
         Some(Self { slot, meta })
     }
 

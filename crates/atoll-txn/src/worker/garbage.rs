@@ -124,7 +124,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         let Self { engine, thread: Thread { member, garbage, .. }, txn } = self;
         let Some(retired) = garbage.pop() else { return };
         let context = engine.tables.context(retired.table);
-        let meta = context.rows.get(retired.row);
+        let meta = context.header(retired.row);
         let target = || Target { place: context.place(retired.row), state: &meta.state };
         let section = member.enter();
         let change = Change::forward(section.inside());
@@ -196,7 +196,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
                 key,
                 row,
                 &mut |leaf| {
-                    let state = &context.rows.get(row).state;
+                    let state = &context.header(row).state;
                     engine.scheme.remove_from_gap(context.leaf(index, leaf).1, state, stamp);
                 },
                 &mut |from, into| {

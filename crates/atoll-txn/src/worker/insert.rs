@@ -225,7 +225,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             && window.count > 1
             && let Err(error) = fill(fillings, context, change, window)
         {
-            return Step::Failed(error.into());
+            return not_filled(error);
         }
         let is_expected = self.prefetched.expects(context.table.id());
         let mut duplicate = None;
@@ -318,7 +318,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
                 context.table.fill_rows(change, &[slot], window.row(at))
             });
             if let Err(error) = filled {
-                return Step::Failed(error.into());
+                return not_filled(error);
             }
         }
         self.place(fillings, (engine, context, change), window)
@@ -378,7 +378,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     ) -> Step<bool> {
         let (at, wanted) = (window.slots[window.placed], window.wanted(window.placed));
         let table = &context.table;
-        let meta = context.rows.get(at);
+        let meta = context.header(at);
         // The transaction has at least seen the creation of the table.
         self.note_gsn(|| context.gone_gsn());
         let before = self.stopwatch.switch::<M>(Component::Manager);
@@ -392,7 +392,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let named = Named { table: table.id(), row: at, hash: wanted.hash };
         let is_same = |other: RowId| {
-            context.rows.get(other).has_hash(wanted.hash)
+            context.header(other).has_hash(wanted.hash)
                 && (table.is_hash_unique(wanted.hash) || table.has_key(other, wanted.key))
                 && !self.rows.hides(named.table, other)
         };
@@ -438,7 +438,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         context: &TableContext<S, M>,
         at: RowId,
     ) -> Result<(), Conflict> {
-        let meta = context.rows.get(at);
+        let meta = context.header(at);
         let tables = engine.tables();
         if !Self::IN_PLACE {
             // Read the row's absence, which other transactions may change.
@@ -446,6 +446,16 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             engine.scheme.read(&mut self.local, tables, target, &mut |_| true)?;
         }
         engine.scheme.write(&mut self.local, tables, target(context, at, meta), true)
+    }
+}
+
+/// The end of a step that could not claim or fill a slot.
+#[cold]
+fn not_filled<R>(error: StorageError) -> Step<R> {
+    match error {
+        // LOAD-2: rows that this transaction cannot see yet come first.
+        StorageError::Loading(_) => Step::Conflict(AbortReason::Denied.into()),
+        error => Step::Failed(error.into()),
     }
 }
 

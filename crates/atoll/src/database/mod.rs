@@ -12,6 +12,7 @@ use atoll_memory::lease::{RuntimeDir, Server};
 use atoll_storage::Schema;
 use atoll_txn::{Component, SchemeKind, TableOptions};
 
+use crate::acknowledger::Acknowledger;
 use crate::core::Core;
 use crate::counters::{Accounting, Counters};
 use crate::durable::RecoveryReport;
@@ -113,6 +114,11 @@ impl Database {
     fn owned(&self) -> Result<&Arc<Core>> {
         let core = &self.0.core;
         core.check_owner().map(|()| core)
+    }
+
+    /// The acknowledger of a durable database.
+    pub(crate) fn acknowledger(&self) -> Result<Option<&Acknowledger>> {
+        self.owned().map(|core| core.acknowledger.get())
     }
 
     /// Gives the database a name by which other processes attach to it, in `runtime_dir` or in the

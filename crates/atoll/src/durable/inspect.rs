@@ -125,7 +125,12 @@ fn display_change(change: atoll_storage::redo::Change<'_>) -> String {
         Change::Put => "put",
         Change::Update => "update",
         Change::Delete => "delete",
+        Change::Segment => "load",
     };
+    if let (Change::Segment, [(_, Some(image))]) = (change.head.kind, &change.cells[..]) {
+        let (table, bytes) = (change.head.table.0, image.len());
+        return format!("{what} table {table} segment {segment}, {bytes} bytes");
+    }
     let cells = change.cells.iter().map(|(column, plain)| match plain {
         None => format!(" {column}=NULL"),
         Some(bytes) => format!(" {column}={}", display_bytes(bytes)),

@@ -136,35 +136,24 @@ fn each(threads: usize, body: impl Fn() -> Result<()> + Sync) -> Result<()> {
     })
 }
 
-/// Enters all rows into the indexes; returns their number.
+/// Builds the indexes of all tables; returns the number of rows.
 pub(super) fn index(engine: &Engine, threads: usize, progress: &OpenPart) -> Result<u64> {
-    let mut work = Vec::new();
-    for table in engine.all_tables() {
+    let tables = engine.all_tables();
+    for table in &tables {
         let mut member = member(engine)?;
         let section = member.enter();
         table.end_restore();
         drop(section);
-        table.index().reserve(table.row_count());
-        work.extend((0..table.segment_count()).map(|number| (table.id(), number)));
     }
-    progress.begin(work.len() as u64);
-    let next = AtomicU64::new(0);
-    each(threads, || {
-        let mut member = member(engine)?;
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed) as usize;
-            let Some((table, number)) = work.get(at) else { return Ok(()) };
-            let section = member.enter();
-            let twice = engine.adopt(*table, *number..*number + 1);
-            drop(section);
-            progress.add(1);
-            if let Some(key) = twice {
-                let what = format!("a second row with the key ({key})");
-                let expected = "one row for each key".to_owned();
-                let file = format!("table {} in the log or the checkpoint store", table.0);
-                return Err(LogError::Damaged { file, offset: 0, expected, found: what }.into());
-            }
-        }
-    })?;
-    Ok(engine.all_tables().iter().map(|table| table.row_count()).sum())
+    progress.begin(tables.iter().map(|table| table.segment_count()).sum());
+    for table in &tables {
+        let done = |segments| progress.add(segments);
+        engine.index_restored(table.id(), threads, &done).map_err(|key| {
+            let found = format!("a second row with the key ({key})");
+            let expected = "one row for each key".to_owned();
+            let file = format!("table {} in the log or the checkpoint store", table.id().0);
+            LogError::Damaged { file, offset: 0, expected, found }
+        })?;
+    }
+    Ok(tables.iter().map(|table| table.row_count()).sum())
 }

@@ -310,7 +310,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         chains.store(record.0, Ordering::Release);
     }
 
-    fn adopt(&self, state: &Self::State) {
+    fn adopt(state: &Self::State) {
         state.version.adopt();
     }
 

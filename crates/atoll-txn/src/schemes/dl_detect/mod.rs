@@ -146,7 +146,7 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         Ok(())
     }
 
-    fn adopt(&self, _state: &Self::State) {}
+    fn adopt(_state: &Self::State) {}
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
         self.stop_waiting(local);

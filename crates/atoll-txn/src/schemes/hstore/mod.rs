@@ -112,7 +112,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
         true
     }
 
-    fn adopt(&self, _state: &Self::State) {}
+    fn adopt(_state: &Self::State) {}
 
     fn end(&self, local: &mut Local, _states: &impl StatesOf<Self, M>, _committed: bool) {
         let granted = local.wanted[..local.granted].iter();

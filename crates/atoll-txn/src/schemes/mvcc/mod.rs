@@ -218,7 +218,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         M::fence(Ordering::Release);
     }
 
-    fn adopt(&self, state: &Self::State) {
+    fn adopt(state: &Self::State) {
         state.version.store(PRESENT, Ordering::Release);
     }
 

@@ -102,7 +102,7 @@ impl<M: Machine> Scheme<M> for NoWait<M> {
         !old.1.is_held()
     }
 
-    fn adopt(&self, _state: &Self::State) {}
+    fn adopt(_state: &Self::State) {}
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
         local.unlock_all(states);

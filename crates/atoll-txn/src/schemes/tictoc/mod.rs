@@ -230,7 +230,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         Ok(())
     }
 
-    fn adopt(&self, state: &Self::State) {
+    fn adopt(state: &Self::State) {
         state.version.adopt();
     }
 

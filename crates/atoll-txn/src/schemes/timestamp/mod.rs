@@ -197,7 +197,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         Ok(())
     }
 
-    fn adopt(&self, state: &Self::State) {
+    fn adopt(state: &Self::State) {
         state.version.store(PRESENT, Ordering::Release);
     }
 

@@ -102,7 +102,7 @@ impl<M: Machine> Scheme<M> for WaitDie<M> {
         !old.1.is_held()
     }
 
-    fn adopt(&self, _state: &Self::State) {}
+    fn adopt(_state: &Self::State) {}
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
         local.locks.unlock_all(states);
