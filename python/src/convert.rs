@@ -3,7 +3,6 @@
 //! `CONVERT-1`: an input value is converted exactly or refused: nothing is rounded, truncated or
 //! wrapped.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -13,9 +12,8 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType as ArrowType, SchemaRef, TimeUnit};
-use atoll::{Column, DataType, Schema, Table, Transaction, TxnResult, Value};
+use atoll::{ArrowRows, Column, DataType, Schema, arrow_type};
 use atoll_sql::in_words_of_sql;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -125,24 +123,6 @@ fn column_type(arrow: &ArrowType) -> Option<DataType> {
     })
 }
 
-/// The Arrow type from which values of a column are read.
-fn arrow_type(data_type: DataType) -> ArrowType {
-    match data_type {
-        DataType::Int16 => ArrowType::Int16,
-        DataType::Int32 => ArrowType::Int32,
-        DataType::Int64 => ArrowType::Int64,
-        DataType::Float32 => ArrowType::Float32,
-        DataType::Float64 => ArrowType::Float64,
-        DataType::Bool => ArrowType::Boolean,
-        DataType::Date => ArrowType::Date32,
-        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
-        DataType::Text => ArrowType::Utf8View,
-        DataType::Binary => ArrowType::BinaryView,
-        DataType::FixedBinary(width) => ArrowType::FixedSizeBinary(width as i32),
-    }
-}
-
 /// Incoming rows as record batches.
 pub(crate) struct IncomingRows {
     schema: SchemaRef,
@@ -195,7 +175,7 @@ impl IncomingRows {
     ///
     /// # Errors
     /// [`Fault::Value`] for an extra or a missing column, and for values that do not fit.
-    pub(crate) fn fit(self, schema: &Schema) -> Outcome<FittedRows> {
+    pub(crate) fn fit(self, schema: &Schema) -> Outcome<Vec<ArrowRows>> {
         let known = |name: &str| schema.columns().iter().any(|column| column.name == name);
         if let Some(extra) = self.schema.fields().iter().find(|field| !known(field.name())) {
             let name = extra.name();
@@ -215,71 +195,9 @@ impl IncomingRows {
             let arrays = columns.map(|(column, place)| {
                 place.map(|place| fit_array(column, batch.column(place))).transpose()
             });
-            Ok((batch.num_rows(), arrays.collect::<Outcome<Vec<_>>>()?))
+            Ok(ArrowRows { rows: batch.num_rows(), columns: arrays.collect::<Outcome<_>>()? })
         };
-        let types = schema.columns().iter().map(|column| column.data_type).collect();
-        Ok(FittedRows { types, batches: self.batches.iter().map(fit).collect::<Outcome<_>>()? })
-    }
-}
-
-/// Rows in the types and the order of a table's columns.
-pub(crate) struct FittedRows {
-    types: Vec<DataType>,
-    /// The number of rows, and the values of each column, if it was given.
-    batches: Vec<(usize, Vec<Option<ArrayRef>>)>,
-}
-
-impl FittedRows {
-    /// Checks that no two rows have the same key, before the table is created.
-    ///
-    /// # Errors
-    /// [`atoll::Error::DuplicateKey`].
-    pub(crate) fn check_key(&self, table: &str, schema: &Schema) -> Outcome<()> {
-        let key = schema.primary_key();
-        let fields = key.iter().map(|at| SortField::new(arrow_type(self.types[*at]))).collect();
-        let converter = RowConverter::new(fields)?;
-        let keys = |arrays: &[Option<ArrayRef>]| {
-            let arrays = key.iter().filter_map(|at| arrays[*at].clone()).collect::<Vec<_>>();
-            Ok(converter.convert_columns(&arrays)?)
-        };
-        let rows = self.batches.iter().map(|(_, arrays)| keys(arrays));
-        let rows = rows.collect::<Outcome<Vec<_>>>()?;
-        let mut seen = HashSet::with_capacity(rows.iter().map(Rows::num_rows).sum());
-        for (rows, (_, arrays)) in rows.iter().zip(&self.batches) {
-            for (at, row) in rows.iter().enumerate() {
-                if !seen.insert(row) {
-                    let of = |column: &usize| {
-                        let array = arrays[*column].as_deref();
-                        array.map_or(Value::Null, |array| value(array, self.types[*column], at))
-                    };
-                    let values: Vec<Value> = key.iter().map(of).collect();
-                    let key = atoll::display_values(schema, key, &values);
-                    return Err(atoll::Error::DuplicateKey { table: table.to_owned(), key }.into());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Inserts the rows; returns how many there were.
-    ///
-    /// # Errors
-    /// Those of the first row that cannot be inserted.
-    pub(crate) fn insert(&self, transaction: &mut Transaction, table: &Table) -> TxnResult<u64> {
-        let mut row = vec![Value::Null; self.types.len()];
-        let mut rows = 0;
-        for (count, arrays) in &self.batches {
-            for at in 0..*count {
-                for (column, array) in arrays.iter().enumerate() {
-                    if let Some(array) = array {
-                        row[column] = value(array.as_ref(), self.types[column], at);
-                    }
-                }
-                transaction.insert(table, &row)?;
-            }
-            rows += *count as u64;
-        }
-        Ok(rows)
+        self.batches.iter().map(fit).collect()
     }
 }
 
@@ -398,29 +316,5 @@ fn without_encoding(array: &ArrayRef) -> Result<ArrayRef, arrow_schema::ArrowErr
         ArrowType::Dictionary(_, values) => arrow_cast::cast(array, values),
         ArrowType::RunEndEncoded(_, values) => arrow_cast::cast(array, values.data_type()),
         _ => Ok(Arc::clone(array)),
-    }
-}
-
-/// A value of an array that [`fit_array`] returned.
-fn value(array: &dyn Array, data_type: DataType, at: usize) -> Value {
-    fn number<T: ArrowPrimitiveType>(array: &dyn Array, at: usize) -> T::Native {
-        array.as_primitive::<T>().value(at)
-    }
-    if array.is_null(at) {
-        return Value::Null;
-    }
-    match data_type {
-        DataType::Int16 => Value::Int16(number::<Int16Type>(array, at)),
-        DataType::Int32 => Value::Int32(number::<Int32Type>(array, at)),
-        DataType::Int64 => Value::Int64(number::<Int64Type>(array, at)),
-        DataType::Float32 => Value::Float32(number::<Float32Type>(array, at)),
-        DataType::Float64 => Value::Float64(number::<Float64Type>(array, at)),
-        DataType::Bool => Value::Bool(array.as_boolean().value(at)),
-        DataType::Date => Value::Date(number::<Date32Type>(array, at)),
-        DataType::Timestamp => Value::Timestamp(number::<TimestampMicrosecondType>(array, at)),
-        DataType::Decimal { .. } => Value::Decimal(number::<Decimal128Type>(array, at)),
-        DataType::Text => Value::Text(array.as_string_view().value(at).to_owned()),
-        DataType::Binary => Value::Binary(array.as_binary_view().value(at).to_vec()),
-        DataType::FixedBinary(_) => Value::Binary(array.as_fixed_size_binary().value(at).to_vec()),
     }
 }

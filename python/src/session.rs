@@ -157,10 +157,7 @@ impl Session {
         // Reading the rows may run Python code that uses this session, so it comes first.
         let table = self.0.with(|core| Ok(core.db.table(name)?))?;
         let rows = rows.fit(table.schema())?;
-        self.0.with(|core| {
-            let inserted = core.session.change(move |tx| rows.insert(tx, &table));
-            inserted.map_err(fault)
-        })
+        self.0.with(|core| core.session.insert_arrow(&table, &rows).map_err(fault))
     }
 
     /// Creates a table and inserts rows into it.
@@ -172,12 +169,15 @@ impl Session {
     ) -> Outcome<u64> {
         let schema = rows.schema(key)?;
         let rows = rows.fit(&schema)?;
-        rows.check_key(name, &schema)?;
+        // A table cannot be dropped, so this comes before it is created.
+        if let Some(key) = atoll::load::duplicate_key(&schema, &rows)? {
+            return Err(atoll::Error::DuplicateKey { table: name.to_owned(), key }.into());
+        }
         self.0.with(|core| {
             let outside = core.session.check_no_transaction("create_table");
             outside.map_err(|error| Fault::Sql(error, String::new()))?;
             let table = core.db.create_table(name, schema)?;
-            core.session.change(move |tx| rows.insert(tx, &table)).map_err(fault)
+            core.session.insert_arrow(&table, &rows).map_err(fault)
         })
     }
 }

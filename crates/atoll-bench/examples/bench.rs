@@ -4,7 +4,7 @@
 
 use atoll_bench::durable::{checkpoint, commit, recovery};
 use atoll_bench::progress::Unwatched;
-use atoll_bench::{BenchError, floor, tpcb, tpcc, ycsb};
+use atoll_bench::{BenchError, floor, load, tpcb, tpcc, ycsb};
 use clap::Parser;
 use serde::Serialize;
 
@@ -14,6 +14,7 @@ enum Bench {
     Tpcb(tpcb::TpcbArgs),
     Tpcc(tpcc::TpccArgs),
     Floor(floor::FloorArgs),
+    Load(load::LoadArgs),
     Commit(commit::CommitArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Recovery(recovery::RecoveryArgs),
@@ -31,6 +32,7 @@ fn main() -> Result<(), BenchError> {
         Bench::Tpcb(args) => show(tpcb::run(&args, progress)),
         Bench::Tpcc(args) => show(tpcc::run(&args, progress)),
         Bench::Floor(args) => show(floor::run(&args, progress)),
+        Bench::Load(args) => show(load::run(&args, progress)),
         Bench::Commit(args) => show(commit::run(&args, progress)),
         Bench::Checkpoint(args) => show(checkpoint::run(&args, progress)),
         Bench::Recovery(args) => show(recovery::run(&args, progress)),

@@ -11,6 +11,7 @@ mod error;
 pub mod floor;
 pub mod folder;
 pub mod keys;
+pub mod load;
 pub mod machine_facts;
 pub mod oltp;
 pub mod progress;

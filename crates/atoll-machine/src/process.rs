@@ -23,6 +23,16 @@ pub fn refuse_large_files() {
     }
 }
 
+/// Gives heap memory that is free back to the system, where the allocator can do so (glibc). After
+/// much was freed at once, it would otherwise count as memory of the process for long.
+pub fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call may be made at any time and from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// The limit of the process's address space (`ulimit -v`) in bytes, if there is one.
 #[must_use]
 pub fn address_limit() -> Option<u64> {

@@ -13,8 +13,9 @@ use sqlparser::tokenizer::Span;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::input::Input;
 use crate::interrupt::{Interrupt, Question};
-use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Source, Tally};
+use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Sink, Source, Tally};
 use crate::parse::ExtraOption;
+use crate::settings::Choice;
 use crate::{csv, names, parquet, txn};
 
 impl Source {
@@ -25,19 +26,29 @@ impl Source {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, ApplyError> {
-        let loaded = match &self.format {
+        let mut inserter = self.inserter(transaction, interrupt)?;
+        self.read(&mut inserter, progress)?;
+        self.tally.set(inserter.loaded);
+        Ok(inserter.loaded.rows())
+    }
+
+    /// Passes every row of the file to a sink.
+    pub(crate) fn read(
+        &self,
+        sink: &mut dyn Sink,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), ApplyError> {
+        let read = match &self.format {
             Format::Csv { header, delimiter, null } => {
                 let shape = csv::Shape { header: *header, delimiter: *delimiter, null };
-                csv::load(self, shape, transaction, interrupt, progress)
+                csv::load(self, shape, sink, progress)
             }
-            Format::Parquet => parquet::load(self, transaction, interrupt, progress),
+            Format::Parquet => parquet::load(self, sink, progress),
         };
-        let loaded = loaded.map_err(|error| match error {
+        read.map_err(|error| match error {
             ApplyError::Error(error) => ApplyError::Error(with_way_out(error)),
             abort => abort,
-        })?;
-        self.tally.set(loaded);
-        Ok(loaded.rows())
+        })
     }
 }
 
@@ -75,8 +86,26 @@ pub fn copy_from(
     let (input, format, options) = (input.clone(), format.clone(), *options);
     let source = Source { table, input, format, columns: None, options, tally: Tally::default() };
     let interrupt = Interrupt::new(question);
-    txn::run(db, None, |transaction| source.load(transaction, &interrupt, progress))?;
+    source.load_alone(db, None, &interrupt, progress)?;
     Ok(source.tally.get())
+}
+
+impl Source {
+    /// Loads every row of the file as a transaction of its own and returns the number of rows that
+    /// were written.
+    pub(crate) fn load_alone(
+        &self,
+        db: &Database,
+        durability: Choice,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<u64, SqlError> {
+        if let Some(inserted) = self.load_in_bulk(db, durability, interrupt, progress)? {
+            self.tally.set(Loaded { inserted, ..Loaded::default() });
+            return Ok(inserted);
+        }
+        txn::run(db, durability, |transaction| self.load(transaction, interrupt, progress))
+    }
 }
 
 /// The table of a name.

@@ -6,11 +6,10 @@
 
 use std::borrow::Cow;
 
-use atoll::{DataType, Schema, Transaction, Value};
+use atoll::{DataType, Schema, Value};
 
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
-use crate::interrupt::Interrupt;
-use crate::load::{Loaded, Progress, ROWS_PER_REPORT, Source};
+use crate::load::{Progress, ROWS_PER_REPORT, Sink, Source};
 use crate::records::{Record, Records, Text};
 use crate::{names, text};
 
@@ -32,14 +31,13 @@ impl Shape<'_> {
     }
 }
 
-/// Inserts every row of a CSV file and says how many there were.
+/// Passes every row of a CSV file to a sink.
 pub(crate) fn load(
     source: &Source,
     shape: Shape<'_>,
-    transaction: &mut Transaction,
-    interrupt: &Interrupt,
+    sink: &mut dyn Sink,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Loaded, ApplyError> {
+) -> Result<(), ApplyError> {
     let bytes_total = source.input.bytes();
     let mut records = Records::new(source.input.reader()?, shape.delimiter);
     let schema = source.table.schema();
@@ -50,7 +48,6 @@ pub(crate) fn load(
         (None, Some(header)) => by_name(schema, source.table.name(), &header)?,
         (None, None) => all(),
     };
-    let mut inserter = source.inserter(interrupt)?;
     let mut row = vec![Value::Null; schema.columns().len()];
     let mut rows = 0;
     while let Some(record) = records.next()? {
@@ -61,7 +58,7 @@ pub(crate) fn load(
             set_value(source, *column, field, shape, line, &mut row[*column])
                 .map_err(|error| header_hint(error, line, shape))?;
         }
-        inserter.insert(transaction, &row, || format!("line {line}"))?;
+        sink.row(&row, &|| format!("line {line}"))?;
         rows += 1;
         if rows % ROWS_PER_REPORT == 0 {
             let bytes_done = records.bytes_done().min(bytes_total);
@@ -69,7 +66,7 @@ pub(crate) fn load(
         }
     }
     progress(Progress { bytes_done: bytes_total, bytes_total, rows });
-    Ok(inserter.loaded)
+    Ok(())
 }
 
 /// In a file with one column a blank line before others is a row without a value.

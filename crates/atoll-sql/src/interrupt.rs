@@ -65,6 +65,14 @@ impl Interrupt {
         if row % ROWS == ROWS - 1 && self.ask() { Err(cancelled()) } else { Ok(()) }
     }
 
+    /// Asks; between batches of rows.
+    ///
+    /// # Errors
+    /// [`cancelled`].
+    pub(crate) fn check_now(&self) -> Result<(), SqlError> {
+        if self.ask() { Err(cancelled()) } else { Ok(()) }
+    }
+
     /// Waits for an answer and asks meanwhile.
     pub(crate) fn wait<T>(&self, answers: &Receiver<T>) -> Result<T, NoAnswer> {
         if self.question.is_none() {

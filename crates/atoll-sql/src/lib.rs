@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod arrow_value;
+mod bulk;
 mod clauses;
 mod copy;
 mod csv;

@@ -1,6 +1,6 @@
 //! A file on its way into a table: what is loaded, with which options, and the rows one by one.
 //!
-//! `csv` and `parquet` read a file and pass its rows to an [`Inserter`]; `copy` chooses between
+//! `csv` and `parquet` read a file and pass its rows to a [`Sink`]; `copy` chooses between
 //! them. A row with a key that exists is treated as [`OnConflict`] says, before the transaction
 //! would fail because of it.
 
@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_array::RecordBatch;
 use atoll::{Error, Index, Range, Table, Transaction, TxnError, Value};
 
 use crate::error::{ApplyError, SqlError};
@@ -156,6 +157,7 @@ impl Source {
     /// What puts the rows into the table.
     pub(crate) fn inserter<'s>(
         &'s self,
+        transaction: &'s mut Transaction,
         interrupt: &'s Interrupt,
     ) -> Result<Inserter<'s>, SqlError> {
         let mut unique = Vec::new();
@@ -166,13 +168,27 @@ impl Source {
                 unique.push((self.table.index(&spec.name)?, columns.collect()));
             }
         }
-        Ok(Inserter { source: self, interrupt, unique, loaded: Loaded::default() })
+        Ok(Inserter { source: self, transaction, interrupt, unique, loaded: Loaded::default() })
     }
 }
 
-/// Puts the rows of a file into its table.
+/// The receiver of a file's rows.
+pub(crate) trait Sink {
+    /// Takes one row; `place` is its position in the file.
+    fn row(&mut self, row: &[Value], place: &dyn Fn() -> String) -> Result<(), ApplyError>;
+
+    /// Takes a batch of rows as a whole; `columns` maps its columns to those of the table. False
+    /// if the rows have to be passed one by one.
+    fn batch(&mut self, columns: &[usize], batch: &RecordBatch) -> Result<bool, ApplyError> {
+        let _ = (columns, batch);
+        Ok(false)
+    }
+}
+
+/// Puts the rows of a file into its table, in a transaction.
 pub(crate) struct Inserter<'s> {
     source: &'s Source,
+    transaction: &'s mut Transaction,
     interrupt: &'s Interrupt,
     /// Unique indexes. Conflicting rows are searched for before each insert: the transaction cannot
     /// continue after a conflict that the insert itself finds.
@@ -181,16 +197,11 @@ pub(crate) struct Inserter<'s> {
     pub(crate) loaded: Loaded,
 }
 
-impl Inserter<'_> {
-    /// Inserts one row, or applies the chosen treatment if its key exists; `place` is its position
-    /// in the file.
-    pub(crate) fn insert(
-        &mut self,
-        transaction: &mut Transaction,
-        row: &[Value],
-        place: impl Fn() -> String,
-    ) -> Result<(), ApplyError> {
+impl Sink for Inserter<'_> {
+    /// Inserts a row, or applies the chosen treatment if its key exists.
+    fn row(&mut self, row: &[Value], place: &dyn Fn() -> String) -> Result<(), ApplyError> {
         self.interrupt.check_row()?;
+        let transaction = &mut *self.transaction;
         let conflict = self.source.options.on_conflict;
         let table = &self.source.table;
         let mut taken = false;
@@ -248,7 +259,7 @@ fn has_row(
     Ok(found)
 }
 
-fn within(error: TxnError, place: impl Fn() -> String) -> ApplyError {
+fn within(error: TxnError, place: &dyn Fn() -> String) -> ApplyError {
     match ApplyError::from(error) {
         ApplyError::Error(error) => ApplyError::Error(error.within(&place())),
         abort => abort,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
-use atoll::{Schema, Transaction, Value};
+use atoll::{Schema, Value};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
@@ -13,8 +13,7 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::input::{Content, Input};
-use crate::interrupt::Interrupt;
-use crate::load::{Loaded, Progress, Source};
+use crate::load::{Progress, Sink, Source};
 use crate::{arrow_value, names};
 
 /// Rows that are read from a file at once.
@@ -42,13 +41,12 @@ pub(crate) fn open(input: &Input) -> Result<ParquetRecordBatchReaderBuilder<Cont
     Ok(builder)
 }
 
-/// Inserts every row of a Parquet file and says how many there were.
+/// Passes every row of a Parquet file to a sink.
 pub(crate) fn load(
     source: &Source,
-    transaction: &mut Transaction,
-    interrupt: &Interrupt,
+    sink: &mut dyn Sink,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Loaded, ApplyError> {
+) -> Result<(), ApplyError> {
     let builder = open(&source.input)?;
     let bytes_total = source.input.bytes();
     let schema = source.table.schema();
@@ -66,7 +64,6 @@ pub(crate) fn load(
         .with_batch_size(BATCH_ROWS)
         .build()
         .map_err(|error| fault(reason(&error)))?;
-    let mut inserter = source.inserter(interrupt)?;
     let mut rows = 0;
     for batch in reader {
         let batch = batch.map_err(|error| {
@@ -79,9 +76,11 @@ pub(crate) fn load(
             true => cut_to_micros(&batch).map_err(|error| fault(error.to_string()))?,
             false => batch,
         };
-        for_each_row(schema, &columns, &batch, rows, |row, place| {
-            inserter.insert(transaction, row, || place.to_owned())
-        })?;
+        if !sink.batch(&columns, &batch)? {
+            for_each_row(schema, &columns, &batch, rows, |row, place| {
+                sink.row(row, &|| place.to_owned())
+            })?;
+        }
         rows += batch.num_rows() as u64;
         let share = (u128::from(bytes_total) * u128::from(rows))
             .checked_div(u128::from(rows_total))
@@ -90,7 +89,7 @@ pub(crate) fn load(
         progress(Progress { bytes_done, bytes_total, rows });
     }
     progress(Progress { bytes_done: bytes_total, bytes_total, rows });
-    Ok(inserter.loaded)
+    Ok(())
 }
 
 /// The batch with timestamps truncated to microseconds.

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use atoll::{Database, Durability, Snapshot, Transaction, TransactionOptions, TxnResult, Value};
+use atoll::load::LoadOptions;
+use atoll::{
+    ArrowRows, Database, Durability, Snapshot, Table, Transaction, TransactionOptions, TxnResult,
+    Value,
+};
 use sqlparser::ast::{Insert, ObjectType, Statement};
 
 use crate::dml::{self, Change};
@@ -140,6 +144,29 @@ impl SqlSession {
                     db.session()?.transaction_with(&options, |transaction| body(transaction));
                 Ok(done?)
             }
+            Target::Snapshot(_) => {
+                Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes").into())
+            }
+        }
+    }
+
+    /// Adds rows to a table: inside the open transaction, or as a transaction of its own.
+    ///
+    /// # Errors
+    /// As [`SqlSession::change`].
+    pub fn insert_arrow(
+        &mut self,
+        table: &Table,
+        batches: &[ArrowRows],
+    ) -> Result<u64, ChangeError> {
+        self.check_owner()?;
+        self.writable("a change")?;
+        let options = LoadOptions { threads: None, durability: self.chosen.now() };
+        match &mut self.target {
+            Target::Database { open: Some(open), .. } => {
+                open.run(|transaction| transaction.insert_arrow(table, batches))
+            }
+            Target::Database { db, open: None } => Ok(db.insert_arrow(table, batches, options)?),
             Target::Snapshot(_) => {
                 Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes").into())
             }
@@ -291,9 +318,10 @@ impl SqlSession {
             Target::Database { open: Some(open), .. } => {
                 open.apply(|t| change.apply(t, &interrupt))
             }
-            Target::Database { db, open: None } => {
-                txn::run(db, durability, |t| change.apply(t, &interrupt))
-            }
+            Target::Database { db, open: None } => match &change {
+                Change::Copy(source) => source.load_alone(db, durability, &interrupt, &mut |_| {}),
+                _ => txn::run(db, durability, |t| change.apply(t, &interrupt)),
+            },
             Target::Snapshot(_) => {
                 Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"))
             }

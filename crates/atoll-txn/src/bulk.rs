@@ -19,8 +19,10 @@ use std::sync::Arc;
 use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_storage::index::{HashedRows, IndexBuild};
 use atoll_storage::redo::Redo;
+use atoll_storage::table::hash_buffered;
 use atoll_storage::{
-    BulkSegments, Change, KeyRun, RowId, SEGMENT_ROWS, SegmentBuffer, Slot, Table, TableId,
+    BulkSegments, Change, KeyRun, RowId, SEGMENT_ROWS, Schema, SegmentBuffer, Slot, Table, TableId,
+    Value,
 };
 
 use crate::engine::Engine;
@@ -241,6 +243,35 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             }
         }
     }
+}
+
+/// A row with the key of another one, among the rows of a source with this schema; `key` returns
+/// the key of a row.
+pub fn duplicate_key<M: Machine>(
+    schema: &Schema,
+    source: &dyn RowSource,
+    key: &(impl Fn(RowId) -> Vec<Value> + Sync),
+    threads: usize,
+) -> Option<RowId> {
+    let hash_rows = || {
+        let (mut hashed, mut hashes) = (HashedRows::default(), Vec::new());
+        let mut rows = SegmentBuffer::new(schema);
+        while let Ok(Some(number)) = source.next(&mut rows) {
+            hash_buffered(schema, &rows, &mut hashes);
+            for (slot, hash) in hashes.iter().enumerate() {
+                hashed.add(*hash, RowId::new(number, slot));
+            }
+            rows.clear();
+        }
+        Ok::<_, RowId>(hashed)
+    };
+    let build = each(threads, hash_rows).map(IndexBuild::<M>::new).ok()?;
+    let is_same = |one, other| key(one) == key(other);
+    let steps = || {
+        while build.step(&is_same).map_err(|(_, row)| row)? {}
+        Ok(())
+    };
+    each(threads, steps).err()
 }
 
 /// Builds segments until the source has no more rows.

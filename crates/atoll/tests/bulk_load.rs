@@ -11,6 +11,7 @@ use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BooleanArray, Float64Array, Int16Array, Int32Array, Int64Array,
     PrimitiveArray,
 };
+use atoll::load::LoadOptions;
 use atoll::{
     ArrowRows, Column, DataType, Database, DatabaseOptions, Error, Schema, SchemeKind, Table,
     Transaction, TxnError, TxnResult, Value,
@@ -224,7 +225,7 @@ fn every_type(db: &Database) {
     let rows: Vec<Vec<Value>> = (0..ROWS).map(row).collect();
     let batches: Vec<ArrowRows> =
         rows.chunks(7_001).map(|rows| arrays(&all_types(), rows)).collect();
-    assert_eq!(db.insert_arrow(&table, &batches).unwrap(), ROWS as u64);
+    assert_eq!(db.insert_arrow(&table, &batches, LoadOptions::default()).unwrap(), ROWS as u64);
     check_every_type(db, &table, ROWS);
     // Then transactions change it as any other table.
     db.transaction(|tx| {
@@ -258,10 +259,16 @@ fn a_table_that_was_used_gets_the_rows_too() {
         let table = pairs(&db);
         let absent = db.transaction(|tx| find(tx, &table, 4)).unwrap();
         assert_eq!(absent, None);
-        assert_eq!(db.insert_arrow(&table, &[numbers(scattered(20_000))]).unwrap(), 20_000);
-        assert_eq!(db.insert_arrow(&table, &[numbers(20_000..30_000)]).unwrap(), 10_000);
+        assert_eq!(
+            db.insert_arrow(&table, &[numbers(scattered(20_000))], LoadOptions::default()).unwrap(),
+            20_000
+        );
+        assert_eq!(
+            db.insert_arrow(&table, &[numbers(20_000..30_000)], LoadOptions::default()).unwrap(),
+            10_000
+        );
         assert_eq!(snapshot_rows(&db, "pairs"), 30_000);
-        let again = db.insert_arrow(&table, &[numbers(29_999..30_001)]);
+        let again = db.insert_arrow(&table, &[numbers(29_999..30_001)], LoadOptions::default());
         assert!(matches!(again, Err(Error::DuplicateKey { .. })), "{again:?}");
         assert_eq!(snapshot_rows(&db, "pairs"), 30_000);
     }
@@ -274,7 +281,7 @@ fn a_key_that_two_rows_have_is_named_and_leaves_the_table_and_the_memory_as_they
     let before = db.counters().memory_allocated_bytes;
     for twice in [0, 9_000, 49_999] {
         let rows = [numbers(scattered(50_000)), numbers(twice..=twice)];
-        match db.insert_arrow(&table, &rows) {
+        match db.insert_arrow(&table, &rows, LoadOptions::default()) {
             Err(Error::DuplicateKey { table, key }) => {
                 assert_eq!((&table[..], key), ("pairs", format!("id = {twice}")));
             }
@@ -286,11 +293,14 @@ fn a_key_that_two_rows_have_is_named_and_leaves_the_table_and_the_memory_as_they
     assert!(after <= before + (64 << 10), "{after} bytes after {before}");
     let mut rows = numbers(0..10);
     rows.columns[1] = None;
-    let missing = db.insert_arrow(&table, &[rows]);
+    let missing = db.insert_arrow(&table, &[rows], LoadOptions::default());
     assert!(matches!(missing, Err(Error::Storage(_))), "{missing:?}");
-    assert_eq!(db.insert_arrow(&table, &[numbers(scattered(50_000))]).unwrap(), 50_000);
+    assert_eq!(
+        db.insert_arrow(&table, &[numbers(scattered(50_000))], LoadOptions::default()).unwrap(),
+        50_000
+    );
     assert_eq!(snapshot_rows(&db, "pairs"), 50_000);
-    assert_eq!(db.insert_arrow(&table, &[]).unwrap(), 0);
+    assert_eq!(db.insert_arrow(&table, &[], LoadOptions::default()).unwrap(), 0);
 }
 
 /// Transactions that read two keys see both or neither, whatever the scheme, and inserters of
@@ -341,7 +351,8 @@ fn transactions_and_snapshots_beside_a_load_see_all_of_it_or_nothing() {
                         assert!(matches!(rows, 0 | 1 | ROWS) || rows == ROWS + 1, "{rows} rows");
                     }
                 });
-                let loaded = db.insert_arrow(&table, &[numbers(scattered(ROWS))]);
+                let loaded =
+                    db.insert_arrow(&table, &[numbers(scattered(ROWS))], LoadOptions::default());
                 assert_eq!(loaded.unwrap(), ROWS as u64, "under {scheme}");
                 readers.into_iter().for_each(|reader| reader.join().unwrap());
             });
@@ -361,9 +372,10 @@ fn a_load_into_a_folder_is_there_again() {
             let db = Database::open(folder.path(), options()).unwrap();
             let table = db.create_table("t", all_types()).unwrap();
             let pairs = pairs(&db);
-            db.insert_arrow(&table, &[arrays(&all_types(), &rows)]).unwrap();
-            db.insert_arrow(&pairs, &[numbers(scattered(30_000))]).unwrap();
-            let failed = db.insert_arrow(&pairs, &[numbers(5..6)]);
+            db.insert_arrow(&table, &[arrays(&all_types(), &rows)], LoadOptions::default())
+                .unwrap();
+            db.insert_arrow(&pairs, &[numbers(scattered(30_000))], LoadOptions::default()).unwrap();
+            let failed = db.insert_arrow(&pairs, &[numbers(5..6)], LoadOptions::default());
             assert!(failed.is_err());
         }
         for checkpoint in [true, false] {
@@ -389,7 +401,7 @@ fn a_load_into_a_folder_is_there_again() {
 fn rows_in_key_order_are_predicted_and_the_last_segment_is_filled_on() {
     let db = Database::create(DatabaseOptions::default()).unwrap();
     let table = pairs(&db);
-    db.insert_arrow(&table, &[numbers(0..20_000)]).unwrap();
+    db.insert_arrow(&table, &[numbers(0..20_000)], LoadOptions::default()).unwrap();
     let insert = |key: i64| {
         db.transaction(|tx| tx.insert(&table, &[Value::Int64(key), Value::Int64(2 * key)]))
             .unwrap();

@@ -4,6 +4,7 @@ use atoll_bench::durable::checkpoint::CheckpointArgs;
 use atoll_bench::durable::commit::CommitArgs;
 use atoll_bench::durable::recovery::RecoveryArgs;
 use atoll_bench::floor::FloorArgs;
+use atoll_bench::load::LoadArgs;
 use atoll_bench::snapshot::SnapshotArgs;
 use atoll_bench::timestamps::TimestampsArgs;
 use atoll_bench::tpcb::TpcbArgs;
@@ -85,6 +86,13 @@ Examples:
   atoll bench floor
   atoll bench floor --theta 0 --reads 1 --threads 1 --json")]
     Floor(FloorArgs),
+    /// Load rows into a new table, and measure the memory that they take
+    #[command(after_help = "\
+Examples:
+  atoll bench load                      ten million rows in bulk
+  atoll bench load --how transactions --scheme mvcc
+  atoll bench load --data /mnt/ssd --json")]
+    Load(LoadArgs),
     /// Commit as clients that wait until it is durable
     #[command(after_help = "\
 Examples:

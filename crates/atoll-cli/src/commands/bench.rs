@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use atoll_bench::durable::{checkpoint, commit, recovery};
-use atoll_bench::{BenchError, floor, snapshot, timestamps, tpcb, tpcc, ycsb};
+use atoll_bench::{BenchError, floor, load, snapshot, timestamps, tpcb, tpcc, ycsb};
 use serde::Serialize;
 
 use crate::args::{Bench, BenchArgs, GlobalArgs};
@@ -44,6 +44,7 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result
         }
         Bench::Timestamps(args) => show(output, timestamps::run(args, &mut progress), progress),
         Bench::Floor(args) => show(output, floor::run(args, &mut progress), progress),
+        Bench::Load(args) => show(output, load::run(args, &mut progress), progress),
         Bench::Commit(args) => show(output, commit::run(args, &mut progress), progress),
         Bench::Recovery(args) => show(output, recovery::run(args, &mut progress), progress),
         Bench::Checkpoint(args) => show(output, checkpoint::run(args, &mut progress), progress),

@@ -21,7 +21,7 @@ use crate::index::BuiltIndex;
 use crate::key;
 use crate::layout::{RowId, SEGMENT_ROWS, SEGMENTS_MAX};
 use crate::segment::{DetachedSegment, SegmentBuffer};
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Schema, Value};
 
 /// In the word of claims: a load has the table. The other bits count threads that add a segment.
 const LOADING: u64 = 1;
@@ -74,39 +74,10 @@ impl<M: Machine> Table<M> {
         Err(StorageError::Loading(self.name().to_owned()))
     }
 
-    /// The hashes of the keys of buffered rows, in their order.
+    /// As [`hash_buffered`], for rows of this table.
     pub fn hash_buffered(&self, rows: &SegmentBuffer, hashes: &mut Vec<u64>) {
-        hashes.clear();
-        let key = self.schema().primary_key();
-        M::work(key::HASH_WORK * key.len() * rows.rows());
-        if self.key_parts.is_empty() {
-            let mut values: Vec<Value> = Vec::with_capacity(key.len());
-            hashes.extend((0..rows.rows()).map(|row| {
-                values.clear();
-                values.extend(key.iter().map(|at| rows.value(row, *at)));
-                key::hash(&values)
-            }));
-            return;
-        }
-        // As `key::word_of_key`, column by column.
-        hashes.resize(rows.rows(), 0);
-        for at in key {
-            let bytes = rows.numbers(*at);
-            macro_rules! shift_in {
-                ($number:ty) => {
-                    for (word, bytes) in hashes.iter_mut().zip(bytes.as_chunks().0) {
-                        let number = <$number>::from_le_bytes(*bytes);
-                        *word = word.unbounded_shl(<$number>::BITS) | u64::from(number);
-                    }
-                };
-            }
-            match self.column(*at).data_type {
-                DataType::Int16 => shift_in!(u16),
-                DataType::Int32 | DataType::Date => shift_in!(u32),
-                _ => shift_in!(u64),
-            }
-        }
-        hashes.iter_mut().for_each(|word| *word = key::hash_of_word(*word));
+        M::work(key::HASH_WORK * self.schema().primary_key().len() * rows.rows());
+        hash_buffered(self.schema(), rows, hashes);
     }
 
     /// The hash of the key in a slot.
@@ -119,6 +90,40 @@ impl<M: Machine> Table<M> {
         let key: Vec<Value> = key.iter().map(|at| self.value_in(slot, *at)).collect();
         self.hash(&key)
     }
+}
+
+/// The hashes of the keys of buffered rows, in their order.
+pub fn hash_buffered(schema: &Schema, rows: &SegmentBuffer, hashes: &mut Vec<u64>) {
+    hashes.clear();
+    let key = schema.primary_key();
+    if key::parts(key.iter().map(|at| schema.columns()[*at].data_type)).is_empty() {
+        let mut values: Vec<Value> = Vec::with_capacity(key.len());
+        hashes.extend((0..rows.rows()).map(|row| {
+            values.clear();
+            values.extend(key.iter().map(|at| rows.value(row, *at)));
+            key::hash(&values)
+        }));
+        return;
+    }
+    // As `key::word_of_key`, column by column.
+    hashes.resize(rows.rows(), 0);
+    for at in key {
+        let bytes = rows.numbers(*at);
+        macro_rules! shift_in {
+            ($number:ty) => {
+                for (word, bytes) in hashes.iter_mut().zip(bytes.as_chunks().0) {
+                    let number = <$number>::from_le_bytes(*bytes);
+                    *word = word.unbounded_shl(<$number>::BITS) | u64::from(number);
+                }
+            };
+        }
+        match schema.columns()[*at].data_type {
+            DataType::Int16 => shift_in!(u16),
+            DataType::Int32 | DataType::Date => shift_in!(u32),
+            _ => shift_in!(u64),
+        }
+    }
+    hashes.iter_mut().for_each(|word| *word = key::hash_of_word(*word));
 }
 
 impl<'t, M: Machine> BulkSegments<'t, M> {

@@ -38,7 +38,7 @@ use crate::segment::{Barrier, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
-pub use bulk::BulkSegments;
+pub use bulk::{BulkSegments, hash_buffered};
 pub use key_predictor::KeyRun;
 use key_predictor::{KeyPredictor, PredictionTable};
 pub use shape::PlainColumn;

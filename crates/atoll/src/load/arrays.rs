@@ -18,7 +18,10 @@ use crate::error::Result;
 use crate::export::arrow_type;
 
 /// Checks that rows fit a schema.
-pub(super) fn check(schema: &Schema, rows: &ArrowRows) -> Result<()> {
+///
+/// # Errors
+/// [`Error::Storage`](crate::Error::Storage) with the first column that does not fit.
+pub fn check(schema: &Schema, rows: &ArrowRows) -> Result<()> {
     let (expected, given) = (schema.columns().len(), rows.columns.len());
     if expected != given {
         return Err(StorageError::ColumnCount { expected, given }.into());

@@ -5,19 +5,23 @@
 
 mod arrays;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::ArrayRef;
-use atoll_storage::{SEGMENT_ROWS, Value};
+use atoll_machine::Native;
+use atoll_storage::{RowId, SEGMENT_ROWS, Schema, Value};
 use atoll_txn::bulk::Loaded;
 
-pub use arrays::{append, value};
+pub use arrays::{append, check, value};
 pub use atoll_storage::SegmentBuffer;
 pub use atoll_txn::bulk::{RowSource, Stopped};
 
 use crate::database::Database;
-use crate::error::{Error, Result};
+use crate::durability::Durability;
+use crate::error::{Error, Result, TxnResult};
 use crate::table::Table;
+use crate::transaction::{Transaction, TransactionOptions};
 
 /// Rows that are inserted by one call, where they are not loaded in bulk.
 const ROWS_TOGETHER: usize = 1024;
@@ -32,12 +36,31 @@ pub struct ArrowRows {
     pub columns: Vec<Option<ArrayRef>>,
 }
 
+/// How rows are loaded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoadOptions {
+    /// Threads that load in bulk; by default one for each CPU.
+    pub threads: Option<usize>,
+    /// What the rows survive once the call returns; by default as the database says.
+    pub durability: Option<Durability>,
+}
+
 /// Batches of rows as the segments of a load.
 struct Batches<'b> {
     batches: &'b [ArrowRows],
     /// The number of rows before each batch, and of all rows.
     ends: Vec<usize>,
     next: AtomicUsize,
+}
+
+impl<'b> Batches<'b> {
+    fn new(batches: &'b [ArrowRows]) -> Self {
+        let mut ends = vec![0];
+        for batch in batches {
+            ends.push(ends[ends.len() - 1] + batch.rows);
+        }
+        Self { batches, ends, next: AtomicUsize::new(0) }
+    }
 }
 
 impl RowSource for Batches<'_> {
@@ -54,12 +77,7 @@ impl RowSource for Batches<'_> {
             let batch = &self.batches[at];
             let first = from - self.ends[at];
             let count = (batch.rows - first).min(end - from);
-            for (column, array) in rows.columns_mut().iter_mut().zip(&batch.columns) {
-                match array {
-                    Some(array) => append(column, array.as_ref(), first..first + count),
-                    None => (0..count).for_each(|_| column.push(None)),
-                }
-            }
+            batch.append(first..first + count, rows);
             (from, at) = (from + count, at + 1);
         }
         Ok(Some(number as u64))
@@ -73,8 +91,6 @@ impl Database {
     /// snapshot does; with an error, none is in the table. Meanwhile, they cannot insert into the
     /// table and are retried.
     ///
-    /// `threads` of this process work on it, by default one for each CPU.
-    ///
     /// # Errors
     /// [`Error::DuplicateKey`], [`Error::Memory`], [`Error::Log`]; [`Error::Aborted`] if the source
     /// has stopped.
@@ -82,16 +98,17 @@ impl Database {
         &self,
         table: &Table,
         source: &dyn RowSource,
-        threads: Option<usize>,
+        options: LoadOptions,
     ) -> Result<Option<u64>> {
         self.check_owner()?;
-        let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = threads.unwrap_or_else(cpus);
-        match table.engine.load(&table.core, source, threads).map_err(Error::of_op)? {
+        let threads = options.threads.unwrap_or_else(cpus);
+        let loaded = table.engine.load(&table.core, source, threads);
+        atoll_machine::process::trim_heap();
+        match loaded.map_err(Error::of_op)? {
             Loaded::Used => Ok(None),
             Loaded::Rows { rows, committed } => {
                 if let Some(acknowledger) = self.acknowledger()? {
-                    acknowledger.acknowledge(committed, None)?;
+                    acknowledger.acknowledge(committed, options.durability)?;
                 }
                 Ok(Some(rows))
             }
@@ -104,36 +121,82 @@ impl Database {
     /// # Errors
     /// [`Error::Storage`] for a value that does not fit its column; otherwise as
     /// [`Database::load`].
-    pub fn insert_arrow(&self, table: &Table, batches: &[ArrowRows]) -> Result<u64> {
-        for batch in batches {
-            arrays::check(table.schema(), batch)?;
-        }
-        let mut ends = vec![0];
-        for batch in batches {
-            ends.push(ends[ends.len() - 1] + batch.rows);
-        }
-        let source = Batches { batches, ends, next: AtomicUsize::new(0) };
-        if let Some(rows) = self.load(table, &source, None)? {
+    pub fn insert_arrow(
+        &self,
+        table: &Table,
+        batches: &[ArrowRows],
+        options: LoadOptions,
+    ) -> Result<u64> {
+        batches.iter().try_for_each(|batch| arrays::check(table.schema(), batch))?;
+        if let Some(rows) = self.load(table, &Batches::new(batches), options)? {
             return Ok(rows);
         }
-        self.transaction(|tx| {
-            let (mut rows, mut count) = (Vec::new(), 0);
-            for batch in batches {
-                for first in (0..batch.rows).step_by(ROWS_TOGETHER) {
-                    rows.clear();
-                    let last = batch.rows.min(first + ROWS_TOGETHER);
-                    for row in first..last {
-                        let columns = batch.columns.iter().zip(table.schema().columns());
-                        rows.extend(columns.map(|(array, column)| {
-                            let of = |array: &ArrayRef| value(&**array, column.data_type, row);
-                            array.as_ref().map_or(Value::Null, of)
-                        }));
-                    }
-                    tx.insert(table, &rows)?;
-                    count += (last - first) as u64;
-                }
-            }
-            Ok(count)
-        })
+        let begin =
+            TransactionOptions { durability: options.durability, ..TransactionOptions::default() };
+        self.session()?.transaction_with(&begin, |tx| tx.insert_arrow(table, batches))
     }
+}
+
+impl Transaction {
+    /// Inserts rows.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    pub fn insert_arrow(&mut self, table: &Table, batches: &[ArrowRows]) -> TxnResult<u64> {
+        let (mut rows, mut count) = (Vec::new(), 0);
+        for batch in batches {
+            arrays::check(table.schema(), batch)?;
+            for first in (0..batch.rows).step_by(ROWS_TOGETHER) {
+                rows.clear();
+                let last = batch.rows.min(first + ROWS_TOGETHER);
+                for row in first..last {
+                    rows.extend(
+                        (0..batch.columns.len()).map(|at| batch.value(table.schema(), at, row)),
+                    );
+                }
+                self.insert(table, &rows)?;
+                count += (last - first) as u64;
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl ArrowRows {
+    /// Appends some of the rows, which fit the table ([`check`]), to a buffer.
+    pub fn append(&self, rows: Range<usize>, buffer: &mut SegmentBuffer) {
+        for (column, array) in buffer.columns_mut().iter_mut().zip(&self.columns) {
+            match array {
+                Some(array) => append(column, array.as_ref(), rows.clone()),
+                None => rows.clone().for_each(|_| column.push(None)),
+            }
+        }
+    }
+
+    fn value(&self, schema: &Schema, column: usize, row: usize) -> Value {
+        let data_type = schema.columns()[column].data_type;
+        let of = |array: &ArrayRef| value(&**array, data_type, row);
+        self.columns[column].as_ref().map_or(Value::Null, of)
+    }
+}
+
+/// A key that two of the rows have, as a user writes it, if they are rows of a table with this
+/// schema.
+///
+/// # Errors
+/// [`Error::Storage`] for a value that does not fit its column.
+pub fn duplicate_key(schema: &Schema, batches: &[ArrowRows]) -> Result<Option<String>> {
+    batches.iter().try_for_each(|batch| arrays::check(schema, batch))?;
+    let source = Batches::new(batches);
+    let key = |RowId(row): RowId| -> Vec<Value> {
+        let at = source.ends.partition_point(|before| *before as u64 <= row) - 1;
+        let (batch, row) = (&source.batches[at], row as usize - source.ends[at]);
+        schema.primary_key().iter().map(|at| batch.value(schema, *at, row)).collect()
+    };
+    let twice = atoll_txn::bulk::duplicate_key::<Native>(schema, &source, &key, cpus());
+    Ok(twice.map(|row| atoll_storage::key::display(schema, schema.primary_key(), &key(row))))
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
