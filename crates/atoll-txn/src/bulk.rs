@@ -17,7 +17,9 @@
 use std::sync::Arc;
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
-use atoll_storage::index::{HashedRows, IndexBuild};
+use atoll_storage::index::{BuiltIndex, HashedRows, IndexBuild};
+use atoll_storage::key;
+use atoll_storage::ordered::{BuiltTree, EntryRun};
 use atoll_storage::redo::Redo;
 use atoll_storage::table::hash_buffered;
 use atoll_storage::{
@@ -114,9 +116,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             return Err(OpError::ForeignTable(table.name().to_owned()));
         }
         let context = self.tables.context(table.id());
-        // Entries of ordered indexes would lead to rows that are not in the table yet.
-        let is_possible = context.indexes.is_empty() && context.is_untouched();
-        let Some(bulk) = table.begin_bulk().filter(|_| is_possible) else {
+        let Some(bulk) = table.begin_bulk().filter(|_| context.is_untouched()) else {
             return Ok(Loaded::Used);
         };
         let log = self.recorder().map(|recorder| LoadLog {
@@ -143,16 +143,11 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         threads: usize,
     ) -> Result<Loaded, OpError> {
         let rows = M::Word::new(0);
-        let hashed = each(threads, || build_segments(context, &bulk, source, log, &rows))?;
+        let gathered = each(threads, || build_segments(context, &bulk, source, log, &rows))?;
         let rows = rows.load(Ordering::Relaxed);
         bulk.sort();
         let segments = bulk.len() as u64;
-        let build = IndexBuild::<M>::new(hashed);
-        {
-            let slot = bulk.reader();
-            build_parts(context, &build, &slot, threads, &|| ())?;
-        }
-        let index = build.end();
+        let built = build_indexes(context, gathered, &bulk.reader(), threads)?;
         let mut log = log.take();
         if let Some(LoadLog { recorder, redo, has_spilled: true }) = &mut *log {
             recorder.admit(redo)?;
@@ -164,13 +159,16 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let Some(untouched) = context.keep_untouched() else { return Ok(Loaded::Used) };
         let seen = context.gone_gsn();
         let mut gsn = seen;
-        bulk.publish(Change::forward(inside), index, || {
+        let BuiltIndexes { hash, ordered } = built;
+        let change = Change::forward(inside);
+        bulk.publish(change, hash, || {
             if let Some(LoadLog { recorder, redo, has_spilled: true }) = &mut *log {
                 gsn = recorder.record(redo, Commit { epoch: inside.epoch, seen });
             }
             context.note_loaded(segments);
             gsn
         })?;
+        ordered.adopt();
         drop(untouched);
         drop(section);
         Ok(Loaded::Rows { rows, committed: Committed { gsn, has_changes: gsn > seen } })
@@ -193,41 +191,35 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         // A thread for a few rows would take longer than the rows.
         let threads = threads.min(segments.div_ceil(8) as usize);
         let next = M::Word::new(0);
-        let hash_segments = || {
-            let (mut hashed, mut run) = (HashedRows::default(), KeyRun::default());
+        let gather = || {
+            let mut gathered = Gathered::new(context);
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= segments {
-                    return Ok::<_, String>(hashed);
+                    return Ok::<_, String>(gathered);
                 }
-                self.hash_stored(context, number, &mut hashed, &mut run);
+                self.gather_stored(context, number, &mut gathered);
                 progress(1);
             }
         };
-        let build = IndexBuild::<M>::new(each(threads, hash_segments)?);
-        let slot = |row| table.slot(row);
-        let built = build_parts(context, &build, &slot, threads, &|| ());
-        built.map_err(|error| match error {
+        let gathered = each(threads, gather)?;
+        let built = build_indexes(context, gathered, &|row| table.slot(row), threads);
+        let BuiltIndexes { hash, ordered } = built.map_err(|error| match error {
             OpError::DuplicateKey { key, .. } => key,
             other => other.to_string(),
         })?;
         context.note_loaded(segments);
-        table.index().adopt(build.end());
+        table.index().adopt(hash);
+        ordered.adopt();
         Ok(())
     }
 
-    /// Hashes the rows of a restored segment and adds their entries to the ordered indexes.
-    fn hash_stored(
-        &self,
-        context: &TableContext<S, M>,
-        number: u64,
-        hashed: &mut HashedRows,
-        run: &mut KeyRun,
-    ) {
+    /// Gathers the keys of the rows of a restored segment.
+    fn gather_stored(&self, context: &TableContext<S, M>, number: u64, gathered: &mut Gathered) {
+        let Gathered { hashed, run, entries, key } = gathered;
         let table = &*context.table;
         let mut member = self.memory().join();
         let _section = member.as_mut().map(|member| member.enter());
-        let mut entry = Vec::new();
         for row in (0..SEGMENT_ROWS).map(|slot| RowId::new(number, slot)) {
             if !table.is_present(row) {
                 continue;
@@ -236,11 +228,57 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             let hash = table.hash_stored(slot);
             hashed.add(hash, row);
             table.train(run, hash, row);
-            for ordered in &context.indexes {
-                ordered.key_of(&Row::stored(table, slot), &mut entry);
-                // No transaction has read a gap yet, so any guard may protect any part of one.
-                ordered.index.insert(&entry, row, &mut |_, _| true);
+            for (ordered, entries) in context.indexes.iter().zip(&mut *entries) {
+                // Whether keys are unique was checked when the rows were inserted.
+                ordered.key_of(&Row::stored(table, slot), key);
+                entries.add(key, row, true);
             }
+        }
+    }
+}
+
+/// What a thread gathers for the indexes.
+struct Gathered {
+    hashed: HashedRows,
+    run: KeyRun,
+    /// One for each ordered index.
+    entries: Vec<EntryRun>,
+    /// A buffer.
+    key: Vec<u8>,
+}
+
+impl Gathered {
+    fn new<S: Scheme<M>, M: Machine>(context: &TableContext<S, M>) -> Self {
+        let entries = context.indexes.iter().map(|_| EntryRun::default()).collect();
+        let (hashed, run) = (HashedRows::default(), KeyRun::default());
+        Self { hashed, run, entries, key: Vec::new() }
+    }
+}
+
+/// The indexes of a load.
+struct BuiltIndexes<'t, S: Scheme<M>, M: Machine> {
+    hash: BuiltIndex<M>,
+    ordered: BuiltTrees<'t, S, M>,
+}
+
+/// The ordered indexes of a load. Dropping it frees those that were not adopted.
+struct BuiltTrees<'t, S: Scheme<M>, M: Machine> {
+    context: &'t TableContext<S, M>,
+    trees: Vec<BuiltTree>,
+}
+
+impl<S: Scheme<M>, M: Machine> BuiltTrees<'_, S, M> {
+    fn adopt(mut self) {
+        for (ordered, tree) in self.context.indexes.iter().zip(self.trees.drain(..)) {
+            ordered.index.adopt(tree);
+        }
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Drop for BuiltTrees<'_, S, M> {
+    fn drop(&mut self) {
+        for (ordered, tree) in self.context.indexes.iter().zip(self.trees.drain(..)) {
+            ordered.index.discard(tree);
         }
     }
 }
@@ -281,19 +319,27 @@ fn build_segments<S: Scheme<M>, M: Machine>(
     source: &dyn RowSource,
     log: &Latch<M, Option<LoadLog>>,
     count: &M::Word,
-) -> Result<HashedRows, OpError> {
+) -> Result<Gathered, OpError> {
     let table = bulk.table();
-    let (mut hashed, mut run) = (HashedRows::default(), KeyRun::default());
+    let mut gathered = Gathered::new(context);
+    let Gathered { hashed, run, entries, key } = &mut gathered;
     let (mut rows, mut hashes, mut bits) =
         (SegmentBuffer::new(table.schema()), Vec::new(), Vec::new());
     loop {
         rows.clear();
         let next = source.next(&mut rows).map_err(|Stopped| AbortReason::Requested)?;
-        let Some(number) = next else { return Ok(hashed) };
+        let Some(number) = next else { return Ok(gathered) };
         table.hash_buffered(&rows, &mut hashes);
-        bulk.build(number, &rows, (&hashes, &mut run), &mut bits)?;
+        bulk.build(number, &rows, (&hashes, run), &mut bits)?;
         for (slot, hash) in hashes.iter().enumerate() {
             hashed.add(*hash, RowId::new(number, slot));
+        }
+        for (ordered, entries) in context.indexes.iter().zip(&mut *entries) {
+            for slot in 0..rows.rows() {
+                let is_unique = ordered.key_of_buffered(&rows, slot, key);
+                ordered.check_key_len(key)?;
+                entries.add(key, RowId::new(number, slot), !is_unique);
+            }
         }
         if let Some(log) = &mut *log.take() {
             log.write(context.tablespace, (table.id(), number), &rows)?;
@@ -302,27 +348,53 @@ fn build_segments<S: Scheme<M>, M: Machine>(
     }
 }
 
-/// Builds the parts of an index; `slot` finds the slots of its rows.
-fn build_parts<'t, S: Scheme<M>, M: Machine>(
-    context: &TableContext<S, M>,
-    build: &IndexBuild<M>,
-    slot: &(impl Fn(RowId) -> Slot<'t, M> + Sync),
+/// Builds all indexes of a table; `slot` finds the slots of its rows.
+fn build_indexes<'t, 'r, S: Scheme<M>, M: Machine>(
+    context: &'t TableContext<S, M>,
+    gathered: Vec<Gathered>,
+    slot: &(impl Fn(RowId) -> Slot<'r, M> + Sync),
     threads: usize,
-    progress: &(dyn Fn() + Sync),
-) -> Result<(), OpError> {
+) -> Result<BuiltIndexes<'t, S, M>, OpError> {
     let table = &*context.table;
-    let key = |row| -> Vec<_> {
-        let columns = table.schema().primary_key().iter();
-        columns.map(|at| table.value_in(slot(row), *at)).collect()
+    let name = || table.name().to_owned();
+    let values = |columns: &[usize], row| -> Vec<_> {
+        columns.iter().map(|at| table.value_in(slot(row), *at)).collect()
     };
-    let is_same = |one, other| key(one) == key(other);
+    let mut hashed = Vec::with_capacity(gathered.len());
+    let mut runs: Vec<Vec<EntryRun>> = context.indexes.iter().map(|_| Vec::new()).collect();
+    for Gathered { hashed: own, entries, .. } in gathered {
+        hashed.push(own);
+        runs.iter_mut().zip(entries).for_each(|(runs, own)| runs.push(own));
+    }
+    let build = IndexBuild::<M>::new(hashed);
+    let key = table.schema().primary_key();
+    let is_same = |one, other| values(key, one) == values(key, other);
     let steps = || {
-        while build.step(&is_same)? {
-            progress();
-        }
+        while build.step(&is_same)? {}
         Ok(())
     };
     each(threads, steps).map(|_: Vec<()>| ()).map_err(|(_, row): (RowId, RowId)| {
-        OpError::DuplicateKey { table: table.name().to_owned(), key: table.display_key(&key(row)) }
-    })
+        OpError::DuplicateKey { table: name(), key: table.display_key(&values(key, row)) }
+    })?;
+    let hash = build.end();
+    let mut ordered = BuiltTrees { context, trees: Vec::new() };
+    for (index, runs) in context.indexes.iter().zip(runs) {
+        let runs: Vec<_> = runs.into_iter().map(Latch::<M, _>::new).collect();
+        let next = M::Word::new(0);
+        let sort = || {
+            while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                run.take().sort();
+            }
+            Ok::<_, OpError>(())
+        };
+        each(threads, sort)?;
+        let runs: Vec<_> = runs.into_iter().map(|mut run| std::mem::take(run.get_mut())).collect();
+        let tree = index.index.build(&runs).map_err(|(_, row)| OpError::DuplicateIndexKey {
+            table: name(),
+            index: index.name.clone(),
+            key: key::display(table.schema(), &index.columns, &values(&index.columns, row)),
+        })?;
+        ordered.trees.push(tree);
+    }
+    Ok(BuiltIndexes { hash, ordered })
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::ordered::encode::{self, KeyColumn};
-use atoll_storage::ordered::{GuardId, OrderedIndex};
+use atoll_storage::ordered::{GuardId, KEY_BYTES_MAX, OrderedIndex};
 use atoll_storage::stable::{EmptyList, PerRow, StableVec};
 use atoll_storage::types::COLUMNS_MAX;
-use atoll_storage::{RowId, Schema, StorageError, Table, TableId};
+use atoll_storage::{RowId, Schema, SegmentBuffer, StorageError, Table, TableId};
 
 use crate::column_set::ColumnSet;
 pub use crate::place::INDEXES_MAX;
@@ -87,6 +87,7 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
 /// A table in which no transaction has found a key absent, and in which none can meanwhile.
 pub(crate) struct Untouched<'t, S: Scheme<M>, M: Machine> {
     _stripes: EmptyList<'t, Box<[S::Gap]>, M>,
+    _gaps: Vec<EmptyList<'t, Box<[S::Gap]>, M>>,
 }
 
 /// On a cache line of its own.
@@ -221,15 +222,19 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         self.rows.get(row).expect("it was made")
     }
 
-    /// Keeps transactions from finding a key absent for a while; `None` if one has done so already.
-    /// The caller is inside the gate and has sealed its epoch, since others wait inside meanwhile.
+    /// Keeps transactions from finding a key absent for a while, also in ordered indexes; `None` if
+    /// one has done so already. The caller is inside the gate and has sealed its epoch, since others
+    /// wait inside meanwhile.
     pub(crate) fn keep_untouched(&self) -> Option<Untouched<'_, S, M>> {
-        self.stripes.keep_empty().map(|stripes| Untouched { _stripes: stripes })
+        let _stripes = self.stripes.keep_empty()?;
+        let gaps = self.indexes.iter().map(|ordered| ordered.gaps.keep_empty());
+        Some(Untouched { _stripes, _gaps: gaps.collect::<Option<_>>()? })
     }
 
     /// Whether no transaction has found a key absent so far.
     pub(crate) fn is_untouched(&self) -> bool {
         self.stripes.keep_empty().is_some()
+            && self.indexes.iter().all(|ordered| ordered.gaps.keep_empty().is_some())
     }
 
     /// Announces that the table gets its first rows, `segments` segments of them, which have no
@@ -328,6 +333,33 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
             index: OrderedIndex::default(),
             gaps: StableVec::default(),
         })
+    }
+
+    /// Rejects a key that is too long for the index to distinguish it from others.
+    pub(crate) fn check_key_len(&self, key: &[u8]) -> Result<(), StorageError> {
+        let (bytes, bytes_max) = (key.len(), KEY_BYTES_MAX);
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        Err(StorageError::IndexKeyTooLong { index: self.name.clone(), bytes, bytes_max })
+    }
+
+    /// As [`Ordered::key_of`], for a row that is on its way into the table.
+    pub(crate) fn key_of_buffered(
+        &self,
+        rows: &SegmentBuffer,
+        row: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        out.clear();
+        let mut unique = self.unique;
+        for (column, key) in self.columns.iter().zip(&self.key) {
+            rows.show(row, *column, |plain| {
+                unique &= plain.is_some();
+                encode::encode_plain(*key, plain, out);
+            });
+        }
+        unique
     }
 
     /// Encodes the key of a row in the index; returns whether no other row may have it.

@@ -2,6 +2,7 @@
 //! or none.
 #![allow(clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use arrow_array::{
 };
 use atoll::load::LoadOptions;
 use atoll::{
-    ArrowRows, Column, DataType, Database, DatabaseOptions, Error, Schema, SchemeKind, Table,
-    Transaction, TxnError, TxnResult, Value,
+    ArrowRows, Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Range, Schema,
+    SchemeKind, Table, TableOptions, Transaction, TxnError, TxnResult, Value,
 };
 
 fn options(scheme: SchemeKind) -> DatabaseOptions {
@@ -22,8 +23,31 @@ fn options(scheme: SchemeKind) -> DatabaseOptions {
 }
 
 fn pairs(db: &Database) -> Table {
+    pairs_with(db, "pairs", &[])
+}
+
+/// A table of pairs with ordered indexes over the second column, which say whether it is unique.
+fn pairs_with(db: &Database, name: &str, indexes: &[bool]) -> Table {
     let columns = vec![Column::new("id", DataType::Int64), Column::new("value", DataType::Int64)];
-    db.create_table("pairs", Schema::new(columns, &["id"]).unwrap()).unwrap()
+    let indexes = indexes.iter().enumerate().map(|(at, unique)| IndexSpec {
+        name: format!("i{at}"),
+        columns: vec!["value".to_owned()],
+        unique: *unique,
+    });
+    let options = TableOptions { indexes: indexes.collect(), ..TableOptions::default() };
+    db.create_table_with(name, Schema::new(columns, &["id"]).unwrap(), &options).unwrap()
+}
+
+/// The rows that a scan of an index finds.
+fn scan(tx: &mut Transaction, table: &Table, index: &str) -> TxnResult<Vec<(Value, Value)>> {
+    let index = table.index(index)?;
+    let mut rows = Vec::new();
+    let look = |row: &atoll::Row<'_>| (row.value(0), row.value(1));
+    tx.scan(&index, Range::prefix(&[]), look, |row| {
+        rows.push(row);
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
 }
 
 /// Rows of two numbers: the keys, and twice the keys.
@@ -311,16 +335,29 @@ fn transactions_and_snapshots_beside_a_load_see_all_of_it_or_nothing() {
     for scheme in SchemeKind::ALL.iter().copied() {
         let db = Database::create(options(scheme)).unwrap();
         for round in 0..4 {
-            let columns =
-                vec![Column::new("id", DataType::Int64), Column::new("value", DataType::Int64)];
-            let schema = Schema::new(columns, &["id"]).unwrap();
-            let table = db.create_table(&format!("t{round}"), schema).unwrap();
+            let table = pairs_with(&db, &format!("t{round}"), &[true][..round / 2]);
             let name = table.name().to_owned();
             let look = |turn: i64| {
                 let keys = [turn * 13 % ROWS, turn * 7_001 % ROWS];
                 db.transaction(|tx| {
                     let found = [find(tx, &table, keys[0])?, find(tx, &table, keys[1])?];
-                    Ok(found.map(|found| found.is_some()))
+                    if table.indexes().is_empty() {
+                        return Ok(found.map(|found| found.is_some()));
+                    }
+                    // A short scan, too.
+                    let (index, mut has_some) = (table.index("i0")?, false);
+                    let from = [Value::Int64(keys[0] * 2)];
+                    tx.scan(
+                        &index,
+                        Range::prefix(&from),
+                        |_| (),
+                        |()| {
+                            has_some = true;
+                            ControlFlow::Break(())
+                        },
+                    )?;
+                    assert_eq!(found[1].is_some(), found[0].is_some(), "under {scheme}");
+                    Ok([found[0].is_some(), has_some])
                 })
             };
             std::thread::scope(|scope| {
@@ -363,6 +400,52 @@ fn transactions_and_snapshots_beside_a_load_see_all_of_it_or_nothing() {
 }
 
 #[test]
+fn ordered_indexes_are_built_and_a_value_that_must_be_unique_is_named() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = Database::create(options(scheme)).unwrap();
+        let table = pairs_with(&db, "pairs", &[true, false]);
+        let mut rows = numbers(scattered(20_000));
+        let twice: Int64Array = (0..20_000).map(|at| if at == 777 { 6 } else { at * 2 }).collect();
+        let good = rows.columns[1].replace(Arc::new(twice));
+        match db.insert_arrow(&table, &[rows.clone()], LoadOptions::default()) {
+            Err(Error::DuplicateIndexKey { index, key, .. }) => {
+                assert_eq!((&index[..], &key[..]), ("i0", "value = 6"));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(snapshot_rows(&db, "pairs"), 0);
+        rows.columns[1] = good;
+        assert_eq!(db.insert_arrow(&table, &[rows], LoadOptions::default()).unwrap(), 20_000);
+        let expected = |keys: &mut dyn Iterator<Item = i64>| -> Vec<_> {
+            keys.map(|key| (Value::Int64(key), Value::Int64(2 * key))).collect()
+        };
+        db.transaction(|tx| {
+            for index in ["i0", "i1"] {
+                assert_eq!(scan(tx, &table, index)?, expected(&mut (0..20_000)));
+            }
+            Ok(())
+        })
+        .unwrap();
+        db.transaction(|tx| {
+            (0..20_000).step_by(2).try_for_each(|key| {
+                assert!(tx.delete(&table, &[Value::Int64(key)])?);
+                Ok::<_, TxnError>(())
+            })?;
+            tx.insert(&table, &[Value::Int64(30_000), Value::Int64(60_000)])
+        })
+        .unwrap();
+        db.transaction(|tx| {
+            for index in ["i0", "i1"] {
+                let mut left = (1..20_000).step_by(2).chain([30_000]);
+                assert_eq!(scan(tx, &table, index)?, expected(&mut left));
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
 fn a_load_into_a_folder_is_there_again() {
     for tablespaces in [None, Some(2)] {
         let folder = tempfile::tempdir().unwrap();
@@ -371,7 +454,7 @@ fn a_load_into_a_folder_is_there_again() {
         {
             let db = Database::open(folder.path(), options()).unwrap();
             let table = db.create_table("t", all_types()).unwrap();
-            let pairs = pairs(&db);
+            let pairs = pairs_with(&db, "pairs", &[true]);
             db.insert_arrow(&table, &[arrays(&all_types(), &rows)], LoadOptions::default())
                 .unwrap();
             db.insert_arrow(&pairs, &[numbers(scattered(30_000))], LoadOptions::default()).unwrap();
@@ -390,6 +473,9 @@ fn a_load_into_a_folder_is_there_again() {
                 Ok::<_, TxnError>(())
             })
             .unwrap();
+            let found = db.transaction(|tx| scan(tx, &pairs, "i0")).unwrap();
+            let row = |key: i64| (Value::Int64(key), Value::Int64(2 * key));
+            assert!(found.into_iter().eq((0..30_000).map(row)));
             if checkpoint {
                 db.checkpoint().unwrap();
             }

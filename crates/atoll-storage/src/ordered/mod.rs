@@ -34,6 +34,7 @@
 //! was removed stays removed, and the empty leaf stays.
 
 mod arena;
+mod build;
 mod cursor;
 pub mod encode;
 mod entry_position;
@@ -49,6 +50,7 @@ use std::ops::Bound;
 
 use atoll_machine::Machine;
 
+pub use build::{BuiltTree, EntryRun};
 pub use cursor::{Batch, Found};
 pub use entry_position::KEY_BYTES_MAX;
 pub use spot::Spot;

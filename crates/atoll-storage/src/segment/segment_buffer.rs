@@ -93,6 +93,11 @@ impl SegmentBuffer {
         self.columns.iter_mut().for_each(ColumnBuffer::clear);
     }
 
+    /// Passes the plain bytes of a value to `body`.
+    pub fn show<R>(&self, row: usize, column: usize, body: impl FnOnce(Plain<'_>) -> R) -> R {
+        body(self.columns[column].plain(row, &mut [0]))
+    }
+
     /// A value.
     pub fn value(&self, row: usize, column: usize) -> Value {
         let column = &self.columns[column];

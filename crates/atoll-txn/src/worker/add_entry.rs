@@ -7,8 +7,8 @@
 use std::ops::Bound;
 
 use atoll_machine::Machine;
-use atoll_storage::ordered::{KEY_BYTES_MAX, KeyRange, encode};
-use atoll_storage::{StorageError, Table, key};
+use atoll_storage::ordered::{KeyRange, encode};
+use atoll_storage::{Table, key};
 
 use super::call::Call;
 use super::entries::Entries;
@@ -87,14 +87,12 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     fn check_entry_length(&mut self, table: &Table<M>) -> Result<(), OpError> {
         let entries = &self.txn.entries;
         let entry = &entries.made[entries.added];
-        let bytes = entries.key(entry).len();
-        if bytes <= KEY_BYTES_MAX {
-            return Ok(());
-        }
         let ordered = &self.engine.tables.context(table.id()).indexes[entry.index];
-        let (index, bytes_max) = (ordered.name.clone(), KEY_BYTES_MAX);
-        self.abort(AbortReason::Finished);
-        Err(StorageError::IndexKeyTooLong { index, bytes, bytes_max }.into())
+        let checked = ordered.check_key_len(entries.key(entry));
+        checked.map_err(|error| {
+            self.abort(AbortReason::Finished);
+            error.into()
+        })
     }
 }
 
