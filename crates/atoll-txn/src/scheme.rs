@@ -390,8 +390,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     }
 
     /// Checks whether the transaction may commit in this section of the gate. After success it
-    /// cannot fail any more, except that a large transaction is validated again in each of its
-    /// sections, since other transactions run in between.
+    /// cannot fail any more, except that a large transaction is validated again in its last section
+    /// and perhaps in some before it, since other transactions run in between. The last call counts
+    /// (`COMMIT-1`).
     ///
     /// # Errors
     /// The transaction must abort.
