@@ -299,9 +299,6 @@ const KEPT_MAX: usize = 4096;
 impl Backwards {
     /// Begins at the end of a list. `width` as in [`parse`].
     pub fn begin<M>(&mut self, list: &UndoList<M>, width: impl Fn(TableId, u16) -> usize) {
-        if self.left.capacity() > KEPT_MAX {
-            self.left = Vec::new();
-        }
         self.left.clear();
         for (number, chunk) in list.chunks.iter().enumerate() {
             let (mut at, len) = (0, chunk.len.load(Ordering::Acquire));
@@ -319,7 +316,12 @@ impl Backwards {
         list: &UndoList<M>,
         width: impl Fn(TableId, u16) -> usize,
     ) -> Option<(TableId, RowId, Before<'_>)> {
-        let (number, at) = self.left.pop()?;
+        let Some((number, at)) = self.left.pop() else {
+            if self.left.capacity() > KEPT_MAX {
+                self.left = Vec::new();
+            }
+            return None;
+        };
         let chunk = &list.chunks[number];
         let (header, image_words) = chunk.entry(at, width);
         let entry = &chunk.words[at..at + HEADER_WORDS + image_words];
