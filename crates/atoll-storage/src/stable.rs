@@ -89,6 +89,70 @@ impl<T, M> Drop for StableVec<T, M> {
     }
 }
 
+/// A fixed number of values, each made at its first use. Finding one takes a single load.
+pub struct StableArray<T, M, const N: usize> {
+    pointers: [AtomicPtr<T>; N],
+    making: Latch<M, ()>,
+}
+
+// SAFETY: the array owns its values (STABLE-1) and gives out shared references only.
+unsafe impl<T: Send, M, const N: usize> Send for StableArray<T, M, N> {}
+// SAFETY: as above; a value may come from one thread and be dropped by another.
+unsafe impl<T: Send + Sync, M, const N: usize> Sync for StableArray<T, M, N> {}
+
+impl<T, M: Machine, const N: usize> Default for StableArray<T, M, N> {
+    fn default() -> Self {
+        let pointers = std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
+        Self { pointers, making: Latch::default() }
+    }
+}
+
+impl<T, M: Machine, const N: usize> StableArray<T, M, N> {
+    /// The value, if it has been made.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&T> {
+        let entry = &self.pointers[index];
+        M::read(ptr::from_ref(entry).cast(), size_of_val(entry));
+        // SAFETY: STABLE-1.
+        unsafe { entry.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The value. If it has not been made, `make` makes it, once; `make` must not use this array.
+    #[inline]
+    pub fn get_or_init(&self, index: usize, make: impl FnOnce() -> T) -> &T {
+        match self.get(index) {
+            Some(made) => made,
+            None => self.init(index, make),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn init(&self, index: usize, make: impl FnOnce() -> T) -> &T {
+        let _making = self.making.take();
+        if let Some(made) = self.get(index) {
+            return made;
+        }
+        let made = Box::into_raw(Box::new(make()));
+        set::<T, M>(&self.pointers[index], made);
+        // SAFETY: STABLE-1; the value is in the array now.
+        unsafe { &*made }
+    }
+}
+
+impl<T, M, const N: usize> Drop for StableArray<T, M, N> {
+    fn drop(&mut self) {
+        for entry in &mut self.pointers {
+            let value = *entry.get_mut();
+            if !value.is_null() {
+                // SAFETY: made by `Box::into_raw` and stored in one entry only; an array that is
+                // being dropped is not borrowed.
+                drop(unsafe { Box::from_raw(value) });
+            }
+        }
+    }
+}
+
 /// Blocks double in size up to this number of segments, and then keep it.
 const BLOCK_SEGMENTS: u64 = 32;
 
@@ -192,6 +256,27 @@ mod tests {
         assert_eq!(made.into_inner(), 2000);
         assert_eq!(Arc::strong_count(&counted), 2001);
         drop(list);
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn the_values_of_an_array_are_made_once_by_whichever_thread_needs_them() {
+        let (array, counted) = (StableArray::<_, Native, 64>::default(), Arc::new(()));
+        assert!((0..64).all(|index| array.get(index).is_none()));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for index in (0..64).step_by(2) {
+                        let (_, number) =
+                            array.get_or_init(index, || (Arc::clone(&counted), index));
+                        assert_eq!(*number, index);
+                    }
+                });
+            }
+        });
+        assert_eq!(Arc::strong_count(&counted), 33);
+        assert!((0..64).all(|index| array.get(index).is_some() == (index % 2 == 0)));
+        drop(array);
         assert_eq!(Arc::strong_count(&counted), 1);
     }
 
