@@ -239,6 +239,20 @@ pub fn defaults<T: ZeroDefault>(need: Need, len: usize) -> Array<T> {
     Array { start: NonNull::from(Box::leak(values)).cast(), len, region: None }
 }
 
+impl<T> Array<T> {
+    /// Bytes of the whole pages of a large array that are in memory; 0 for a small array, and where
+    /// the system does not tell.
+    pub fn resident_bytes(&self) -> usize {
+        let Some(Region(mapping)) = self.region.as_deref() else { return 0 };
+        let (page, start) = (page_bytes(), self.start.addr().get());
+        let (from, to) = (start.next_multiple_of(page), start + size_of_val(&**self));
+        let mut pages = vec![0u8; to.saturating_sub(from) / page];
+        let told = mapping.resident_pages(from - mapping.start().addr().get(), &mut pages);
+        let resident = pages.iter().filter(|page| **page & 1 == 1).count() * page;
+        told.map_or(0, |()| resident)
+    }
+}
+
 /// `N` values at an address that is found without a check of their number.
 #[derive(Debug)]
 pub struct FixedArray<T, const N: usize>(Array<T>);
@@ -248,6 +262,11 @@ impl<T: ZeroDefault, const N: usize> FixedArray<T, N> {
     #[must_use]
     pub fn defaults(need: Need) -> Self {
         Self(defaults(need, N))
+    }
+
+    /// See [`Array::resident_bytes`].
+    pub fn resident_bytes(&self) -> usize {
+        self.0.resident_bytes()
     }
 }
 
@@ -347,11 +366,11 @@ mod tests {
         };
         for (number, array) in arrays.iter().enumerate() {
             let bytes = array.len() * size_of::<WordLine<NativeWord>>();
-            let before = resident(array);
+            let before = array.resident_bytes();
             NativeWord::discard(array);
             let whole =
                 if array.region.is_some() { bytes.saturating_sub(2 * page_bytes()) } else { 0 };
-            assert!(resident(array) + whole <= before, "{bytes} bytes");
+            assert!(array.resident_bytes() + whole <= before, "{bytes} bytes");
             let zeros = (0..array.len()).filter(|at| says(array, *at) == [0; 8]).count();
             assert!(zeros * size_of::<WordLine<NativeWord>>() >= whole, "{bytes} bytes");
             for array in &arrays[number + 1..] {
@@ -393,28 +412,18 @@ mod tests {
         }
     }
 
-    /// Resident bytes of an array.
-    fn resident<T>(array: &Array<T>) -> usize {
-        let Some(Region(mapping)) = array.region.as_deref() else { return 0 };
-        let (page, start) = (page_bytes(), array.start.addr().get());
-        let (from, to) = (start.next_multiple_of(page), start + size_of_val(&**array));
-        let mut pages = vec![0u8; to.saturating_sub(from) / page];
-        mapping.resident_pages(from - mapping.start().addr().get(), &mut pages).unwrap();
-        pages.iter().filter(|page| **page & 1 == 1).count() * page
-    }
-
     #[test]
     fn default_values_of_zero_take_memory_where_they_are_used() {
         const LEN: usize = 1 << 15;
         for need in [Need::Sparse, Need::Passing] {
             // Arrays of one region share no page.
             let arrays = [0; 3].map(|_| defaults::<NativeWord>(need, LEN));
-            assert_eq!(arrays.each_ref().map(resident), [0; 3]);
+            assert_eq!(arrays.each_ref().map(Array::resident_bytes), [0; 3]);
             let page = page_bytes() / size_of::<NativeWord>();
             for at in [0, 1, page - 1, LEN - 1] {
                 arrays[1][at].store(7, Ordering::Release);
             }
-            assert_eq!(arrays.each_ref().map(resident), [0, 2 * page_bytes(), 0]);
+            assert_eq!(arrays.each_ref().map(Array::resident_bytes), [0, 2 * page_bytes(), 0]);
             let sums = arrays
                 .each_ref()
                 .map(|array| array.iter().map(|word| word.load(Ordering::Acquire)).sum::<u64>());
@@ -426,7 +435,7 @@ mod tests {
             assert!(words.iter().all(|word| word.load(Ordering::Acquire) == 0));
         }
         let fixed = FixedArray::<NativeWord, LEN>::defaults(Need::Sparse);
-        assert_eq!(resident(&fixed.0), 0);
+        assert_eq!(fixed.resident_bytes(), 0);
         assert_eq!((fixed.len(), fixed[LEN - 1].load(Ordering::Acquire)), (LEN, 0));
     }
 
