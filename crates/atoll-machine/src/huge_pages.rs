@@ -313,8 +313,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::{
-        Array, FixedArray, HUGE_PAGE_BYTES, Need, Pool, REGION_BYTES, Region, collect,
-        collect_words, defaults, make_ready,
+        Array, FixedArray, HUGE_PAGE_BYTES, Need, Pool, REGION_BYTES, collect, collect_words,
+        defaults, make_ready,
     };
     use crate::binding::page_bytes;
     use crate::{NativeWord, Ordering, Word, WordLine};

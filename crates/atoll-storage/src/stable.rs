@@ -7,8 +7,8 @@
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-use atoll_machine::huge_pages::{self, Array};
-use atoll_machine::{Latch, Machine, Ordering};
+use atoll_machine::huge_pages::{self, Array, Need};
+use atoll_machine::{Latch, Machine, Ordering, ZeroDefault};
 
 use crate::flat::Flat;
 use crate::layout::{RowId, SEGMENT_ROWS};
@@ -159,7 +159,8 @@ const BLOCK_SEGMENTS: u64 = 32;
 type Rows<T> = [T; SEGMENT_ROWS];
 
 /// One value for each row of a table. Blocks of values are allocated at first use and are large
-/// enough for huge pages.
+/// enough for huge pages. If the bytes of default values are 0, a block takes memory only for the
+/// pages of rows that were accessed.
 pub struct PerRow<T, M> {
     segments: Pointers<Rows<T>, M>,
     /// The blocks that own what `segments` points to.
@@ -177,7 +178,7 @@ impl<T, M: Machine> Default for PerRow<T, M> {
     }
 }
 
-impl<T: Default, M: Machine> PerRow<T, M> {
+impl<T: ZeroDefault, M: Machine> PerRow<T, M> {
     /// The value of a row.
     #[inline]
     pub fn get(&self, row: RowId) -> &T {
@@ -199,7 +200,9 @@ impl<T: Default, M: Machine> PerRow<T, M> {
         // `T::default` may panic below; nothing has been changed by then.
         let mut blocks = self.blocks.take();
         if pointer(&self.segments, segment).is_null() {
-            let array = huge_pages::collect(len * SEGMENT_ROWS, |_| T::default());
+            // A small table may have few rows, which then share a page.
+            let need = if segment == 0 { Need::Sparse } else { Need::Long };
+            let array = huge_pages::defaults::<T>(need, len * SEGMENT_ROWS);
             let rows = array.as_ptr().cast_mut().cast::<Rows<T>>();
             blocks.push(array);
             let mut segments = self.segments.lock();
@@ -217,7 +220,7 @@ impl<T: Default, M: Machine> PerRow<T, M> {
 mod tests {
     use atoll_machine::Native;
     use std::sync::Arc;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, AtomicU64};
 
     use super::*;
 
@@ -278,6 +281,16 @@ mod tests {
         assert!((0..64).all(|index| array.get(index).is_some() == (index % 2 == 0)));
         drop(array);
         assert_eq!(Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn values_of_rows_that_were_not_accessed_take_no_memory() {
+        let values = PerRow::<AtomicU64, Native>::default();
+        (0..10).for_each(|row| values.get(RowId(row)).store(row, Ordering::Relaxed));
+        let resident = || values.blocks.take().iter().map(Array::resident_bytes).sum::<usize>();
+        assert_eq!(resident(), atoll_machine::page_bytes());
+        assert!((0..10).all(|row| values.get(RowId(row)).load(Ordering::Relaxed) == row));
+        assert_eq!(values.get(RowId(SEGMENT_ROWS as u64 - 1)).load(Ordering::Relaxed), 0);
     }
 
     #[test]
