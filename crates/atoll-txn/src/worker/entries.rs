@@ -202,7 +202,7 @@ impl Entries {
         self.moves_len = 0;
         for (index, before) in &self.before[..self.before_len] {
             let ordered = &context.indexes[*index];
-            if !changed.has_any(&ordered.columns) {
+            if !changed.may_have_any(&ordered.columns) {
                 continue;
             }
             if self.moves.len() == self.moves_len {
