@@ -18,7 +18,7 @@
 //! - `HUGE-3`: no place is used twice, and the system zeroes the pages of a region. So a place is 0
 //!   until its array writes there.
 //!
-//! An array of [default values whose bytes are 0](ZeroDefault) is therefore not written when it is
+//! An array of [default values of bytes of 0](ZeroDefault) is therefore not written when it is
 //! allocated, and its pages take memory when they are first used. If most of an array may never be
 //! used, it is on small pages.
 //!

@@ -1,4 +1,4 @@
-//! Types with a default value whose bytes are all 0.
+//! Types with a default value of bytes that are all 0.
 //!
 //! The system gives memory that is 0. So an array of such values can be allocated without writing
 //! it, and the parts that no thread accesses take no memory ([`crate::huge_pages`]).

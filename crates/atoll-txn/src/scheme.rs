@@ -235,8 +235,8 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// Whether a reader that finds a row absent must also read the row's gap, because the row does
     /// not know of earlier rows with the same key.
     const READS_GAP_OF_ABSENT: bool = false;
-    /// The state of a row. A row in the default state has never been used and is absent. The default
-    /// state should be [bytes of 0](ZeroDefault), so that unused rows take no memory.
+    /// The state of a row. A row in the default state has never been used and is absent. The
+    /// default state should be [bytes of 0](ZeroDefault), so that unused rows take no memory.
     type State: ZeroDefault + Send + Sync + 'static;
     /// The state of a gap.
     type Gap: Default + Send + Sync + 'static;

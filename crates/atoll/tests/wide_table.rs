@@ -1,5 +1,5 @@
-//! A table of as many columns as a table may have, with indexes over the first and the last of them:
-//! inserts, updates, reads and scans under every scheme, and a restart.
+//! A table of as many columns as a table may have, with indexes over the first and the last of
+//! them: inserts, updates, reads and scans under every scheme, and a restart.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
