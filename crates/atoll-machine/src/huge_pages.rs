@@ -11,10 +11,16 @@
 //! - `HUGE-2`: arrays that are discarded before they are dropped have regions of their own, and
 //!   large ones have huge pages of their own: discarding an array takes no huge page from another
 //!   array, and no other array keeps its memory allocated for long.
-//!
 //! Memory goes back to the system when the last array of a region is dropped, or when an array is
 //! discarded. If no region can be mapped, the process is out of memory, and the allocator's error
 //! handler is called, as for any other array.
+//!
+//! - `HUGE-3`: no place is used twice, and the system zeroes the pages of a region. So a place is 0
+//!   until its array writes there.
+//!
+//! An array of [default values of bytes of 0](ZeroDefault) is therefore not written when it is
+//! allocated, and its pages take memory when they are first used. If most of an array may never be
+//! used, it is on small pages.
 //!
 //! The system zeroes a page at the first access. [`make_ready`] causes that in advance, so that no
 //! transaction waits for it; memory that was made ready and is discarded goes back to the system.
@@ -30,6 +36,7 @@ use crate::binding::page_bytes;
 use crate::fork;
 use crate::mapping::Mapping;
 use crate::word_line::WordLine;
+use crate::zero_default::ZeroDefault;
 
 /// Bytes of a huge page on the machines that this runs on.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -56,6 +63,14 @@ impl Region {
         Some(Self(mapping))
     }
 
+    /// A region on small pages.
+    fn map_small(bytes: usize) -> Option<Self> {
+        let bytes = bytes.next_multiple_of(page_bytes());
+        let mapping = Mapping::anonymous(bytes).ok()?;
+        let _ = mapping.advise(0, bytes, Advice::LinuxNoHugepage);
+        Some(Self(mapping))
+    }
+
     /// Makes the system zero the whole region; false if it has too little memory, or lacks this
     /// call.
     fn touch(&self) -> bool {
@@ -64,23 +79,27 @@ impl Region {
 }
 
 /// How long an array needs its memory.
-#[derive(Debug, Clone, Copy)]
-enum Need {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
     /// Until the array is dropped.
     Long,
     /// Until the array is discarded.
     Short,
+    /// Until the array is dropped; much of it may never be used.
+    Sparse,
+    /// Until the array is dropped, which is soon: its memory goes back to the system then.
+    Passing,
 }
 
 /// The regions of the process.
 struct Pool {
     /// The regions that are being filled, by need, with the number of used bytes (`HUGE-2`).
-    filling: [Option<(Arc<Region>, usize)>; 2],
+    filling: [Option<(Arc<Region>, usize)>; 3],
     /// Regions for later, which have been zeroed.
     ready: Vec<Region>,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { filling: [None, None], ready: Vec::new() });
+static POOL: Mutex<Pool> = Mutex::new(Pool { filling: [None, None, None], ready: Vec::new() });
 
 impl Pool {
     /// Calls `work` with the pool. No child is forked meanwhile, since it could never use the pool.
@@ -92,8 +111,14 @@ impl Pool {
 
     /// Allocates a place of `bytes` bytes.
     fn place(&mut self, bytes: usize, need: Need) -> Option<(Arc<Region>, NonNull<u8>)> {
+        if need == Need::Passing {
+            let region = Arc::new(Region::map_small(bytes)?);
+            let start = region.0.start();
+            return Some((region, start));
+        }
         let align = match need {
             Need::Short if bytes >= HUGE_PAGE_BYTES => HUGE_PAGE_BYTES,
+            Need::Sparse => page_bytes(),
             _ => ALIGN,
         };
         let filling = &mut self.filling[need as usize];
@@ -109,7 +134,10 @@ impl Pool {
                 let start = region.0.start();
                 return Some((region, start));
             }
-            let region = self.ready.pop().or_else(|| Region::map(REGION_BYTES))?;
+            let region = match need {
+                Need::Sparse => Region::map_small(REGION_BYTES)?,
+                _ => self.ready.pop().or_else(|| Region::map(REGION_BYTES))?,
+            };
             *filling = Some((Arc::new(region), 0));
         }
         let (region, used) = filling.as_mut()?;
@@ -198,18 +226,79 @@ pub fn collect_words<W>(len: usize, make: impl FnMut(usize) -> WordLine<W>) -> A
     collect_for(Need::Short, len, make)
 }
 
-fn collect_for<T>(need: Need, len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
+/// `len` default values. If their bytes are 0, memory is used only where they are accessed.
+pub fn defaults<T: ZeroDefault>(need: Need, len: usize) -> Array<T> {
+    if !T::IS_ZERO {
+        return collect_for(need, len, |_| T::default());
+    }
+    if let Some((start, region)) = place::<T>(need, len) {
+        return Array { start, len, region: Some(region) }; // HUGE-3
+    }
+    // SAFETY: ZERO-1.
+    let values = unsafe { Box::<[T]>::new_zeroed_slice(len).assume_init() };
+    Array { start: NonNull::from(Box::leak(values)).cast(), len, region: None }
+}
+
+impl<T> Array<T> {
+    /// Bytes of the whole pages of a large array that are in memory; 0 for a small array, and where
+    /// the system does not tell.
+    pub fn resident_bytes(&self) -> usize {
+        let Some(Region(mapping)) = self.region.as_deref() else { return 0 };
+        let (page, start) = (page_bytes(), self.start.addr().get());
+        let (from, to) = (start.next_multiple_of(page), start + size_of_val(&**self));
+        let mut pages = vec![0u8; to.saturating_sub(from) / page];
+        let told = mapping.resident_pages(from - mapping.start().addr().get(), &mut pages);
+        let resident = pages.iter().filter(|page| **page & 1 == 1).count() * page;
+        told.map_or(0, |()| resident)
+    }
+}
+
+/// `N` values at an address that is found without a check of their number.
+#[derive(Debug)]
+pub struct FixedArray<T, const N: usize>(Array<T>);
+
+impl<T: ZeroDefault, const N: usize> FixedArray<T, N> {
+    /// As [`defaults`].
+    #[must_use]
+    pub fn defaults(need: Need) -> Self {
+        Self(defaults(need, N))
+    }
+
+    /// See [`Array::resident_bytes`].
+    pub fn resident_bytes(&self) -> usize {
+        self.0.resident_bytes()
+    }
+}
+
+impl<T, const N: usize> Deref for FixedArray<T, N> {
+    type Target = [T; N];
+
+    #[inline]
+    fn deref(&self) -> &[T; N] {
+        // SAFETY: the array has `N` values.
+        unsafe { self.0.start.cast().as_ref() }
+    }
+}
+
+/// A place for a large array; `None` for a small one.
+fn place<T>(need: Need, len: usize) -> Option<(NonNull<T>, Arc<Region>)> {
     let Ok(layout) = Layout::array::<T>(len) else {
         handle_alloc_error(Layout::new::<T>());
     };
     if layout.size() < WORTH_BYTES || layout.align() > ALIGN {
-        let values: Box<[T]> = (0..len).map(make).collect();
-        let start = NonNull::from(Box::leak(values)).cast();
-        return Array { start, len, region: None };
+        return None;
     }
     let placed = Pool::with(|pool| pool.place(layout.size(), need));
     let Some((region, start)) = placed else { handle_alloc_error(layout) };
-    let start = start.cast::<T>();
+    Some((start.cast(), region))
+}
+
+fn collect_for<T>(need: Need, len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
+    let Some((start, region)) = place::<T>(need, len) else {
+        let values: Box<[T]> = (0..len).map(make).collect();
+        let start = NonNull::from(Box::leak(values)).cast();
+        return Array { start, len, region: None };
+    };
     for at in 0..len {
         // SAFETY: the place is as large as the layout, aligned, and belongs to this array. If
         // `make` panics, the values made so far are not dropped, which is safe.
@@ -224,7 +313,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::{
-        Array, HUGE_PAGE_BYTES, Pool, REGION_BYTES, Region, collect, collect_words, make_ready,
+        Array, FixedArray, HUGE_PAGE_BYTES, Need, Pool, REGION_BYTES, collect, collect_words,
+        defaults, make_ready,
     };
     use crate::binding::page_bytes;
     use crate::{NativeWord, Ordering, Word, WordLine};
@@ -276,11 +366,11 @@ mod tests {
         };
         for (number, array) in arrays.iter().enumerate() {
             let bytes = array.len() * size_of::<WordLine<NativeWord>>();
-            let before = resident(array);
+            let before = array.resident_bytes();
             NativeWord::discard(array);
             let whole =
                 if array.region.is_some() { bytes.saturating_sub(2 * page_bytes()) } else { 0 };
-            assert!(resident(array) + whole <= before, "{bytes} bytes");
+            assert!(array.resident_bytes() + whole <= before, "{bytes} bytes");
             let zeros = (0..array.len()).filter(|at| says(array, *at) == [0; 8]).count();
             assert!(zeros * size_of::<WordLine<NativeWord>>() >= whole, "{bytes} bytes");
             for array in &arrays[number + 1..] {
@@ -322,14 +412,31 @@ mod tests {
         }
     }
 
-    /// Resident bytes of an array.
-    fn resident<T>(array: &Array<T>) -> usize {
-        let Some(Region(mapping)) = array.region.as_deref() else { return 0 };
-        let (page, start) = (page_bytes(), array.start.addr().get());
-        let (from, to) = (start.next_multiple_of(page), start + size_of_val(&**array));
-        let mut pages = vec![0u8; to.saturating_sub(from) / page];
-        mapping.resident_pages(from - mapping.start().addr().get(), &mut pages).unwrap();
-        pages.iter().filter(|page| **page & 1 == 1).count() * page
+    #[test]
+    fn default_values_of_zero_take_memory_where_they_are_used() {
+        const LEN: usize = 1 << 15;
+        for need in [Need::Sparse, Need::Passing] {
+            // Arrays of one region share no page.
+            let arrays = [0; 3].map(|_| defaults::<NativeWord>(need, LEN));
+            assert_eq!(arrays.each_ref().map(Array::resident_bytes), [0; 3]);
+            let page = page_bytes() / size_of::<NativeWord>();
+            for at in [0, 1, page - 1, LEN - 1] {
+                arrays[1][at].store(7, Ordering::Release);
+            }
+            assert_eq!(arrays.each_ref().map(Array::resident_bytes), [0, 2 * page_bytes(), 0]);
+            let sums = arrays
+                .each_ref()
+                .map(|array| array.iter().map(|word| word.load(Ordering::Acquire)).sum::<u64>());
+            assert_eq!(sums, [0, 28, 0]);
+        }
+        for len in [0, 5, LEN] {
+            let words = defaults::<NativeWord>(Need::Long, len);
+            assert_eq!(words.len(), len);
+            assert!(words.iter().all(|word| word.load(Ordering::Acquire) == 0));
+        }
+        let fixed = FixedArray::<NativeWord, LEN>::defaults(Need::Sparse);
+        assert_eq!(fixed.resident_bytes(), 0);
+        assert_eq!((fixed.len(), fixed[LEN - 1].load(Ordering::Acquire)), (LEN, 0));
     }
 
     #[test]

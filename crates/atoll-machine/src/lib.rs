@@ -18,6 +18,7 @@
 //! | [`binding`] | how is memory placed on a node, and on which node is it? |
 //! | [`memory_limit`] | how much memory may this process use, and how much has a node left? |
 //! | [`huge_pages`] | how are large arrays allocated on huge pages? |
+//! | [`mod@zero_default`] | which values need not be written into new memory? |
 //! | [`fork`] | which objects of its parent must a forked child not use? |
 //! | [`hints`] | how are prefetches batched? |
 //! | [`lines`] | how are bytes written through the caches to persistent memory? |
@@ -53,6 +54,7 @@ pub mod sysfs;
 pub mod topology;
 pub mod warn_once;
 mod word_line;
+pub mod zero_default;
 
 #[cfg(test)]
 #[path = "../tests/skipped/mod.rs"]
@@ -73,3 +75,4 @@ pub use native::{Native, NativeWord};
 pub use pause::{lock_patiently, pause, pause_with};
 pub use topology::{FarPair, Node, Topology};
 pub use warn_once::WarnOnce;
+pub use zero_default::{ZeroBytes, ZeroDefault};

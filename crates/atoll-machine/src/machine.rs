@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use crate::huge_pages::Array;
 pub use crate::word_line::WordLine;
+use crate::zero_default::ZeroBytes;
 
 /// A machine for transaction code. Type-level: a simulator keeps its own per-thread state.
 ///
@@ -141,7 +142,13 @@ pub trait Machine: Send + Sync + 'static {
 ///
 /// As with the standard type, a load must not have release order and a store must not have acquire
 /// order; both panic, because they are errors in the calling code and not in its input.
+///
+/// The default value is a word that holds 0.
 pub trait Word: Send + Sync + Default + 'static {
+    /// Proof that a word that holds 0 has bytes of 0 and needs no drop, if that is so. Then large
+    /// arrays of words are not written when they are allocated.
+    const ZERO_BYTES: Option<ZeroBytes<Self>> = None;
+
     /// A word that holds `value`.
     fn new(value: u64) -> Self;
 

@@ -15,6 +15,7 @@
 
 use crate::huge_pages::Array;
 use crate::machine::{Machine, Ordering, Word, WordLine};
+use crate::zero_default::ZeroBytes;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::AtomicU64;
 
@@ -182,6 +183,9 @@ fn prefetch(_address: *const u8) {}
 pub struct NativeWord(AtomicU64);
 
 impl Word for NativeWord {
+    // SAFETY: it is an atomic (NATIVE-1), which has the bytes of its value.
+    const ZERO_BYTES: Option<ZeroBytes<Self>> = Some(unsafe { ZeroBytes::new() });
+
     #[inline]
     fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))

@@ -217,8 +217,13 @@ impl<M: Machine> Table<M> {
 /// Whether there is one cell for each column, in any order. Each cell belongs to an existing
 /// column.
 fn has_each(columns: usize, cells: &[(usize, Plain<'_>)]) -> bool {
-    let mut seen = [false; COLUMNS_MAX];
-    cells.len() == columns && cells.iter().all(|(at, _)| !std::mem::replace(&mut seen[*at], true))
+    let mut seen = [0u64; COLUMNS_MAX.div_ceil(64)];
+    let mut is_new = |at: usize| {
+        let is_new = seen[at / 64] >> (at % 64) & 1 == 0;
+        seen[at / 64] |= 1 << (at % 64);
+        is_new
+    };
+    cells.len() == columns && cells.iter().all(|(at, _)| is_new(*at))
 }
 
 /// Whether plain bytes are a valid value of a column.

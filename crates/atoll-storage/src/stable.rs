@@ -7,8 +7,8 @@
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-use atoll_machine::huge_pages::{self, Array};
-use atoll_machine::{Latch, Machine, Ordering};
+use atoll_machine::huge_pages::{self, Array, Need};
+use atoll_machine::{Latch, Latched, Machine, Ordering, ZeroDefault};
 
 use crate::flat::{Flat, Locked};
 use crate::layout::{RowId, SEGMENT_ROWS, SLOT_BITS};
@@ -102,14 +102,92 @@ impl<T, M> Drop for StableVec<T, M> {
     }
 }
 
+/// A fixed number of values, each made at its first use. Finding one takes a single load.
+pub struct StableArray<T, M, const N: usize> {
+    pointers: [AtomicPtr<T>; N],
+    making: Latch<M, ()>,
+}
+
+// SAFETY: the array owns its values (STABLE-1) and gives out shared references only.
+unsafe impl<T: Send, M, const N: usize> Send for StableArray<T, M, N> {}
+// SAFETY: as above; a value may come from one thread and be dropped by another.
+unsafe impl<T: Send + Sync, M, const N: usize> Sync for StableArray<T, M, N> {}
+
+impl<T, M: Machine, const N: usize> Default for StableArray<T, M, N> {
+    fn default() -> Self {
+        let pointers = std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
+        Self { pointers, making: Latch::default() }
+    }
+}
+
+impl<T, M: Machine, const N: usize> StableArray<T, M, N> {
+    /// The value, if it has been made.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&T> {
+        let entry = &self.pointers[index];
+        M::read(ptr::from_ref(entry).cast(), size_of_val(entry));
+        // SAFETY: STABLE-1.
+        unsafe { entry.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The value. If it has not been made, `make` makes it, once; `make` must not use this array.
+    #[inline]
+    pub fn get_or_init(&self, index: usize, make: impl FnOnce() -> T) -> &T {
+        match self.get(index) {
+            Some(made) => made,
+            None => self.init(index, make),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn init(&self, index: usize, make: impl FnOnce() -> T) -> &T {
+        let _making = self.making.take();
+        if let Some(made) = self.get(index) {
+            return made;
+        }
+        let made = Box::into_raw(Box::new(make()));
+        set::<T, M>(&self.pointers[index], made);
+        // SAFETY: STABLE-1; the value is in the array now.
+        unsafe { &*made }
+    }
+}
+
+/// An array without values, as [`EmptyList`].
+pub struct EmptyArray<'l, M: Machine> {
+    _making: Latched<'l, M, ()>,
+}
+
+impl<T, M: Machine, const N: usize> StableArray<T, M, N> {
+    /// Keeps the array empty for a while, if none of its values has been made.
+    pub fn keep_empty(&self) -> Option<EmptyArray<'_, M>> {
+        let _making = self.making.take();
+        (0..N).all(|at| self.get(at).is_none()).then_some(EmptyArray { _making })
+    }
+}
+
+impl<T, M, const N: usize> Drop for StableArray<T, M, N> {
+    fn drop(&mut self) {
+        for entry in &mut self.pointers {
+            let value = *entry.get_mut();
+            if !value.is_null() {
+                // SAFETY: made by `Box::into_raw` and stored in one entry only; an array that is
+                // being dropped is not borrowed.
+                drop(unsafe { Box::from_raw(value) });
+            }
+        }
+    }
+}
+
 /// Blocks double in size up to this number of segments, and then keep it.
 const BLOCK_SEGMENTS: u64 = 32;
 
 type Rows<T> = [T; SEGMENT_ROWS];
 
 /// One value for each row of a table. Blocks of values are allocated at first use and are large
-/// enough for huge pages. The values of rows that were loaded in bulk are made one segment at a
-/// time, when the first of them is used.
+/// enough for huge pages. If the bytes of default values are 0, a block takes memory only for the
+/// pages of rows that were accessed. The values of rows that were loaded in bulk are made one
+/// segment at a time, when the first of them is used.
 pub struct PerRow<T, M> {
     segments: Pointers<Rows<T>, M>,
     /// The blocks that own what `segments` points to.
@@ -139,7 +217,9 @@ impl<T, M: Machine> PerRow<T, M> {
     /// Makes the values of a segment with `make`, unless they have been made.
     #[cold]
     pub fn make_segment(&self, segment: u64, make: impl Fn(RowId) -> T) {
-        self.make_block(segment, (segment, 1), make);
+        let first = segment << SLOT_BITS;
+        let make = |at| make(RowId(first + at as u64));
+        self.make_block(segment, (segment, 1), |len| huge_pages::collect(len, make));
     }
 
     /// Makes the block of a segment, unless its values have been made. The segments before `from`
@@ -147,7 +227,7 @@ impl<T, M: Machine> PerRow<T, M> {
     #[cold]
     pub fn make(&self, segment: u64, from: u64)
     where
-        T: Default,
+        T: ZeroDefault,
     {
         // Blocks have 1, 1, 2, 4, 8 and 16 segments, and 32 from then on.
         let (first, len) = match segment {
@@ -157,22 +237,27 @@ impl<T, M: Machine> PerRow<T, M> {
         };
         let end = first + len;
         let first = first.max(from);
-        self.make_block(segment, (first, end - first), |_| T::default());
+        // A small table may have few rows, which then share a page.
+        let need = if segment == 0 { Need::Sparse } else { Need::Long };
+        self.make_block(segment, (first, end - first), |len| huge_pages::defaults(need, len));
     }
 
-    fn make_block(&self, segment: u64, (first, len): (u64, u64), make: impl Fn(RowId) -> T) {
+    fn make_block(
+        &self,
+        segment: u64,
+        (first, len): (u64, u64),
+        make: impl FnOnce(usize) -> Array<T>,
+    ) {
         // `make` may panic below; nothing has been changed by then.
         let mut blocks = self.blocks.take();
         if !pointer(&self.segments, segment).is_null() {
             return;
         }
-        let (first_row, len) = (first << SLOT_BITS, len as usize);
-        let make = |at| make(RowId(first_row + at as u64));
-        let array = huge_pages::collect(len * SEGMENT_ROWS, make);
+        let array = make((len as usize) * SEGMENT_ROWS);
         let rows = array.as_ptr().cast_mut().cast::<Rows<T>>();
         blocks.push(array);
         let mut segments = self.segments.lock();
-        let first = first as usize;
+        let (first, len) = (first as usize, len as usize);
         // The block holds the values of `len` segments.
         for (at, entry) in segments.entries(first + len)[first..][..len].iter().enumerate() {
             set::<_, M>(entry, rows.wrapping_add(at));
@@ -224,6 +309,37 @@ mod tests {
         assert_eq!(Arc::strong_count(&counted), 2001);
         drop(list);
         assert_eq!(Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn the_values_of_an_array_are_made_once_by_whichever_thread_needs_them() {
+        let (array, counted) = (StableArray::<_, Native, 64>::default(), Arc::new(()));
+        assert!((0..64).all(|index| array.get(index).is_none()));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for index in (0..64).step_by(2) {
+                        let (_, number) =
+                            array.get_or_init(index, || (Arc::clone(&counted), index));
+                        assert_eq!(*number, index);
+                    }
+                });
+            }
+        });
+        assert_eq!(Arc::strong_count(&counted), 33);
+        assert!((0..64).all(|index| array.get(index).is_some() == (index % 2 == 0)));
+        drop(array);
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn values_of_rows_that_were_not_accessed_take_no_memory() {
+        let values = PerRow::<AtomicU64, Native>::default();
+        (0..10).for_each(|row| values.get(RowId(row)).store(row, Ordering::Relaxed));
+        let resident = || values.blocks.take().iter().map(Array::resident_bytes).sum::<usize>();
+        assert_eq!(resident(), atoll_machine::page_bytes());
+        assert!((0..10).all(|row| values.get(RowId(row)).load(Ordering::Relaxed) == row));
+        assert_eq!(values.get(RowId(SEGMENT_ROWS as u64 - 1)).load(Ordering::Relaxed), 0);
     }
 
     #[test]

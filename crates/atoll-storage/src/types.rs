@@ -11,7 +11,7 @@ use crate::error::StorageError;
 /// Longest table or column name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
 /// Most columns of one table.
-pub const COLUMNS_MAX: usize = 256;
+pub const COLUMNS_MAX: usize = 1600;
 /// Longest text or binary, in bytes; one extent holds it.
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 

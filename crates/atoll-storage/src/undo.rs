@@ -6,9 +6,10 @@
 //! part of the list that was written up to the cut, and its readers apply these entries to their
 //! private copies.
 //!
-//! A list consists of 64-bit words in shared chunks: the taker of a snapshot keeps the chunks alive
-//! through their reference counts, so the worker does not wait for a copy. The layout of an entry
-//! is
+//! A list consists of 64-bit words in shared chunks, each twice as large as the one before up to a
+//! limit, so that a long list has few of them and large ones go back to the system. The taker of a
+//! snapshot keeps the chunks alive through their reference counts, so the worker does not wait for
+//! a copy. The layout of an entry is
 //!
 //! ```text
 //! epoch | table (32 bits), column (16), kind (8), flags (8) | row | image words × width / 8
@@ -24,11 +25,15 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
+use atoll_machine::huge_pages::{self, Array, Need};
 use atoll_machine::{Machine, Ordering};
 
 use crate::layout::{RowId, TableId};
 
-const CHUNK_WORDS: usize = 512;
+/// Words of the first chunk: 4 KiB.
+const CHUNK_WORDS: usize = 1 << 9;
+/// Most words of a chunk, unless one entry needs more: 1 MiB.
+const CHUNK_WORDS_MAX: usize = 1 << 17;
 const HEADER_WORDS: usize = 3;
 
 const KIND_VALUE: u8 = 1;
@@ -98,14 +103,14 @@ pub enum Replaced {
 /// A chunk of a list; see the module.
 pub struct Chunk {
     len: AtomicUsize,
-    words: Box<[AtomicU64]>,
+    words: Array<AtomicU64>,
 }
 
 impl Chunk {
     fn with_room(words: usize) -> Arc<Self> {
         Arc::new(Self {
             len: AtomicUsize::new(0),
-            words: (0..words.max(CHUNK_WORDS)).map(|_| AtomicU64::new(0)).collect(),
+            words: huge_pages::defaults(Need::Passing, words),
         })
     }
 
@@ -135,7 +140,12 @@ pub struct UndoList<M> {
 
 impl<M> Default for UndoList<M> {
     fn default() -> Self {
-        Self { chunks: vec![Chunk::with_room(0)], entries: 0, first_epoch: 0, machine: PhantomData }
+        Self {
+            chunks: vec![Chunk::with_room(CHUNK_WORDS)],
+            entries: 0,
+            first_epoch: 0,
+            machine: PhantomData,
+        }
     }
 }
 
@@ -229,7 +239,8 @@ impl<M: Machine> UndoList<M> {
 
     #[cold]
     fn add_chunk(&mut self, words: usize) {
-        self.chunks.push(Chunk::with_room(words));
+        let last = self.chunks.last().map_or(CHUNK_WORDS, |chunk| chunk.words.len());
+        self.chunks.push(Chunk::with_room((2 * last).min(CHUNK_WORDS_MAX).max(words)));
     }
 
     /// Calls `body` with what each entry has replaced, in the order of writing. Allocates nothing.
@@ -276,7 +287,7 @@ impl<M: Machine> UndoList<M> {
     pub fn clear(&mut self) {
         self.chunks.truncate(1);
         if Arc::get_mut(&mut self.chunks[0]).is_none() {
-            self.chunks[0] = Chunk::with_room(0);
+            self.chunks[0] = Chunk::with_room(CHUNK_WORDS);
         }
         self.chunks[0].len.store(0, Ordering::Release);
         self.entries = 0;
@@ -299,9 +310,6 @@ const KEPT_MAX: usize = 4096;
 impl Backwards {
     /// Begins at the end of a list. `width` as in [`parse`].
     pub fn begin<M>(&mut self, list: &UndoList<M>, width: impl Fn(TableId, u16) -> usize) {
-        if self.left.capacity() > KEPT_MAX {
-            self.left = Vec::new();
-        }
         self.left.clear();
         for (number, chunk) in list.chunks.iter().enumerate() {
             let (mut at, len) = (0, chunk.len.load(Ordering::Acquire));
@@ -319,7 +327,12 @@ impl Backwards {
         list: &UndoList<M>,
         width: impl Fn(TableId, u16) -> usize,
     ) -> Option<(TableId, RowId, Before<'_>)> {
-        let (number, at) = self.left.pop()?;
+        let Some((number, at)) = self.left.pop() else {
+            if self.left.capacity() > KEPT_MAX {
+                self.left = Vec::new();
+            }
+            return None;
+        };
         let chunk = &list.chunks[number];
         let (header, image_words) = chunk.entry(at, width);
         let entry = &chunk.words[at..at + HEADER_WORDS + image_words];
@@ -414,6 +427,26 @@ mod tests {
             };
             list.push(i, TableId(9), RowId(i << 20), was);
         }
+    }
+
+    #[test]
+    fn a_long_list_has_few_chunks_and_keeps_the_first_one_only() {
+        let bytes = |list: &UndoList<Native>| {
+            list.chunks().iter().map(|chunk| size_of_val(&*chunk.words)).sum::<usize>()
+        };
+        let mut list = UndoList::default();
+        assert_eq!(bytes(&list), 4 << 10);
+        fill(&mut list, 300_000);
+        let written = list.chunks().iter().map(|chunk| chunk.words().len() * 8).sum::<usize>();
+        assert!(written > 20 << 20, "{written}");
+        assert!(list.chunks().len() < 8 + written / (1 << 20) + 2, "{}", list.chunks().len());
+        assert!(
+            bytes(&list) < written + written / 16 + (1 << 20),
+            "{} for {written}",
+            bytes(&list)
+        );
+        list.clear();
+        assert_eq!((list.chunks().len(), bytes(&list)), (1, 4 << 10));
     }
 
     #[test]

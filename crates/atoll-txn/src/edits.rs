@@ -17,6 +17,8 @@ const SCAN_MAX: usize = 32;
 /// A larger write set frees its memory when it is cleared, so that a transaction over a whole table
 /// does not leave its state with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
+/// A write set with more cells than this for each of [`KEPT_MAX`] rows is larger, too.
+const CELLS_PER_ROW: usize = 4;
 const NONE: usize = usize::MAX;
 
 /// How the transaction changes a row.
@@ -126,7 +128,8 @@ impl Edits {
 
     /// Removes all rows and cells.
     pub fn clear(&mut self) {
-        if self.rows.capacity() > KEPT_MAX || self.bytes.capacity() > KEPT_MAX * 128 {
+        let lists = self.rows.capacity().max(self.cells.capacity() / CELLS_PER_ROW);
+        if lists > KEPT_MAX || self.bytes.capacity() > KEPT_MAX * 128 {
             *self = Self::default();
         }
         self.rows.clear();

@@ -12,6 +12,8 @@ use atoll_storage::{RowId, TableId};
 
 /// An empty queue with a larger capacity than this gives its memory back.
 const KEPT_MAX: usize = 1 << 16;
+/// Likewise, with a larger capacity for keys, in bytes.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// What was retired.
 #[derive(Debug)]
@@ -143,7 +145,8 @@ impl Garbage {
 
     /// Gives back the memory of a queue that was large and is empty now.
     pub(crate) fn shrink(&mut self) {
-        if self.is_empty() && self.queue.capacity() > KEPT_MAX {
+        let is_large = self.queue.capacity() > KEPT_MAX || self.keys.capacity() > KEPT_BYTES_MAX;
+        if self.is_empty() && is_large {
             *self = Self { horizon: self.horizon, ..Self::default() };
         }
     }

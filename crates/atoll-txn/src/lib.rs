@@ -20,6 +20,7 @@ pub mod error;
 mod garbage;
 pub mod history;
 pub mod journal;
+mod kept;
 mod place;
 pub mod registry;
 pub mod row;

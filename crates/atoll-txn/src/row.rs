@@ -269,7 +269,8 @@ pub(crate) struct Direct<'a, M: Machine> {
 pub(crate) struct Moves<'a, M: Machine> {
     /// Columns in which a change moves the row.
     pub(crate) columns: &'a ColumnSet,
-    /// Called with the row before the first such change.
+    /// Called with the row before the first change of one of them, or of a column that shares its
+    /// bit.
     pub(crate) before: &'a mut dyn FnMut(&Row<'_, M>),
 }
 
@@ -472,7 +473,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
             return false;
         }
         if let Some(Direct { moves, .. }) = &mut self.direct
-            && moves.columns.has(column)
+            && moves.columns.may_have(column)
             && !self.changed.meets(moves.columns)
         {
             (moves.before)(&self.row);

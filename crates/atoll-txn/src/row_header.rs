@@ -19,7 +19,7 @@
 //!   headers of the segment follow from the rows: a present row has the hash of its key and the
 //!   state after [`Scheme::adopt`], an absent one the default header.
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::{Machine, Ordering, Word, zero_default};
 #[cfg(doc)]
 use atoll_storage::Table;
 use atoll_storage::key::RESERVED_MAX;
@@ -40,11 +40,8 @@ pub struct RowHeader<S: Scheme<M>, M: Machine> {
     pub state: S::State,
 }
 
-impl<S: Scheme<M>, M: Machine> Default for RowHeader<S, M> {
-    fn default() -> Self {
-        Self { hash: M::Word::new(NO_KEY), state: S::State::default() }
-    }
-}
+const _: () = assert!(NO_KEY == 0, "a default word");
+zero_default!([S: Scheme<M>, M: Machine] RowHeader<S, M> { hash, state });
 
 const fn stored(hash: u64) -> u64 {
     if hash <= RESERVED_MAX { RESERVED } else { hash }
@@ -78,5 +75,31 @@ impl<S: Scheme<M>, M: Machine> RowHeader<S, M> {
     /// [invalidated](atoll_storage::Table::invalidate_dense) its dense block.
     pub(crate) fn clear_hash(&self) {
         self.hash.store(NO_KEY, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_machine::{Native, ZeroDefault};
+
+    use super::RowHeader;
+    use crate::scheme::Scheme;
+    use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
+
+    struct Zero;
+
+    impl SchemeVisitor<Native> for Zero {
+        type Output = bool;
+
+        fn visit<S: Scheme<Native>>(self, _: S) -> bool {
+            RowHeader::<S, Native>::IS_ZERO && !RowHeader::<S, Native>::default().is_named()
+        }
+    }
+
+    #[test]
+    fn the_headers_of_unused_rows_take_no_memory_under_every_scheme() {
+        for kind in SchemeKind::ALL {
+            assert!(kind.visit(&SchemeOptions::default(), Zero), "{}", kind.name());
+        }
     }
 }

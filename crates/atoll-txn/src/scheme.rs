@@ -24,7 +24,7 @@
 //!   it in, even if it rolls back: the reader may have been descheduled during both the store and
 //!   its undo.
 
-use atoll_machine::Machine;
+use atoll_machine::{Machine, ZeroDefault};
 
 use crate::before_image::BeforeImage;
 
@@ -235,8 +235,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// Whether a reader that finds a row absent must also read the row's gap, because the row does
     /// not know of earlier rows with the same key.
     const READS_GAP_OF_ABSENT: bool = false;
-    /// The state of a row. A row in the default state has never been used and is absent.
-    type State: Default + Send + Sync + 'static;
+    /// The state of a row. A row in the default state has never been used and is absent. The
+    /// default state should be [bytes of 0](ZeroDefault), so that unused rows take no memory.
+    type State: ZeroDefault + Send + Sync + 'static;
     /// The state of a gap.
     type Gap: Default + Send + Sync + 'static;
     /// The state of a transaction; it is used again for later transactions.
@@ -390,8 +391,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     }
 
     /// Checks whether the transaction may commit in this section of the gate. After success it
-    /// cannot fail any more, except that a large transaction is validated again in each of its
-    /// sections, since other transactions run in between.
+    /// cannot fail any more, except that a large transaction is validated again in its last section
+    /// and perhaps in some before it, since other transactions run in between. The last call counts
+    /// (`COMMIT-1`).
     ///
     /// # Errors
     /// The transaction must abort.

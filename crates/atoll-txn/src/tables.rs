@@ -8,7 +8,7 @@ use std::sync::Arc;
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::ordered::encode::{self, KeyColumn};
 use atoll_storage::ordered::{GuardId, KEY_BYTES_MAX, OrderedIndex};
-use atoll_storage::stable::{EmptyList, PerRow, StableVec};
+use atoll_storage::stable::{EmptyArray, EmptyList, PerRow, StableArray, StableVec};
 use atoll_storage::types::COLUMNS_MAX;
 use atoll_storage::{RowId, Schema, SegmentBuffer, StorageError, Table, TableId};
 
@@ -19,9 +19,9 @@ use crate::row_header::RowHeader;
 use crate::scheme::{Guarded, Place, Scheme, States};
 
 /// Stripes of a table's hash index, see [`Guarded::Gap`].
-const STRIPES: u64 = 1 << 12;
-/// Stripes that are allocated together.
-const STRIPES_TOGETHER: u64 = 1 << 6;
+const STRIPES: usize = 1 << 12;
+/// Gap states of a hash index that are allocated together, when the first of them is used.
+const STRIPES_TOGETHER: usize = 1 << 6;
 /// Gap states of an ordered index that are allocated together.
 const GUARDS: u64 = 1 << 10;
 
@@ -70,7 +70,7 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
     loaded: M::Word,
     /// See `ROWS-2`.
     pub(crate) any_row: RowHeader<S, M>,
-    stripes: StableVec<Box<[S::Gap]>, M>,
+    stripes: StableArray<[S::Gap; STRIPES_TOGETHER], M, { STRIPES / STRIPES_TOGETHER }>,
     pub(crate) indexes: Vec<Ordered<S, M>>,
     pub(crate) replicated: bool,
     pub(crate) tablespace: u32,
@@ -86,7 +86,7 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
 
 /// A table in which no transaction has found a key absent, and in which none can meanwhile.
 pub(crate) struct Untouched<'t, S: Scheme<M>, M: Machine> {
-    _stripes: EmptyList<'t, Box<[S::Gap]>, M>,
+    _stripes: EmptyArray<'t, M>,
     _gaps: Vec<EmptyList<'t, Box<[S::Gap]>, M>>,
 }
 
@@ -186,7 +186,7 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
             rows: PerRow::default(),
             loaded: M::Word::new(0),
             any_row: RowHeader::of_any(),
-            stripes: StableVec::default(),
+            stripes: StableArray::default(),
             indexes,
             replicated: options.replicated,
             tablespace: options.tablespace.unwrap_or(0),
@@ -261,16 +261,26 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
 
     pub(crate) fn gap(&self, index: u16, guard: u32) -> &S::Gap {
         if index == 0 {
-            return gap_of(&self.stripes, guard, STRIPES_TOGETHER);
+            return self.gap_of_stripe(guard);
         }
-        gap_of(&self.indexes[usize::from(index) - 1].gaps, guard, GUARDS)
+        let gaps = &self.indexes[usize::from(index) - 1].gaps;
+        let (list, at) = (u64::from(guard) / GUARDS, u64::from(guard) % GUARDS);
+        let make = || (0..GUARDS).map(|_| S::Gap::default()).collect();
+        &gaps.get_or_init(list, make)[at as usize]
     }
 
     /// The stripe of a hash.
     #[inline]
     pub(crate) fn stripe(&self, hash: u64) -> (Place, &S::Gap) {
         let number = (hash >> 20) as u32 & (STRIPES as u32 - 1);
-        (self.gap_place(0, number), gap_of(&self.stripes, number, STRIPES_TOGETHER))
+        (self.gap_place(0, number), self.gap_of_stripe(number))
+    }
+
+    #[inline]
+    fn gap_of_stripe(&self, number: u32) -> &S::Gap {
+        let (group, at) = (number as usize / STRIPES_TOGETHER, number as usize % STRIPES_TOGETHER);
+        let make = || std::array::from_fn(|_| S::Gap::default());
+        &self.stripes.get_or_init(group, make)[at]
     }
 
     /// The guard of a leaf of an ordered index.
@@ -293,13 +303,6 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.indexes.iter().position(|index| index.name == name)
     }
-}
-
-/// The gap state with this number in a list of groups.
-#[inline]
-fn gap_of<G: Default, M: Machine>(list: &StableVec<Box<[G]>, M>, number: u32, group: u64) -> &G {
-    let (at, within) = (u64::from(number) / group, u64::from(number) % group);
-    &list.get_or_init(at, || (0..group).map(|_| G::default()).collect())[within as usize]
 }
 
 impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
@@ -373,5 +376,63 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
             });
         }
         unique
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use atoll_machine::Native;
+    use atoll_memory::Memory;
+    use atoll_memory::store::{Store, StoreOptions};
+    use atoll_memory::swing::{SwingConfig, SwingMalloc};
+    use atoll_storage::{Column, DataType, Directory, Schema};
+
+    use super::{STRIPES, STRIPES_TOGETHER, TableOptions};
+    use crate::any::{AnyEngine, AnyTxn, Attached};
+    use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
+    use crate::{Begin, Engine, EngineOptions, Pool, Scheme};
+
+    struct Stripes;
+
+    impl SchemeVisitor<Native> for Stripes {
+        type Output = ();
+
+        fn visit<S: Scheme<Native>>(self, scheme: S) {
+            let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
+            let options = StoreOptions {
+                capacity_bytes: SwingMalloc::capacity_for(&swing),
+                limit_bytes: 64 << 20,
+                huge_pages: false,
+            };
+            let store = Arc::new(Store::create_memfd("stripes", &options).unwrap());
+            let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
+            let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
+            let engine = Engine::new(scheme, Arc::new(directory), EngineOptions::default());
+            let engine = Pool::new(Arc::new(engine));
+            let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
+            let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
+            let made = || {
+                let context = engine.engine().tables.context(table.id());
+                let groups = 0..STRIPES / STRIPES_TOGETHER;
+                groups.filter(|group| context.stripes.get(*group).is_some()).count()
+            };
+            assert_eq!(made(), 0, "{}", S::NAME);
+            let mut worker = Attached::new(&engine).unwrap();
+            worker.begin(Begin::default()).unwrap();
+            worker.insert(&table, &[1i64.into()]).unwrap();
+            assert_eq!(worker.read(&table, &[2i64.into()], &[0]).unwrap(), None);
+            worker.commit().unwrap();
+            assert!((1..=2).contains(&made()), "{}", S::NAME);
+        }
+    }
+
+    #[test]
+    fn an_empty_table_has_no_gap_states_of_its_hash_index() {
+        for kind in SchemeKind::ALL {
+            kind.visit(&SchemeOptions::default(), Stripes);
+        }
     }
 }

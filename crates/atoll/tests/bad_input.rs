@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use atoll::{
-    AbortReason, Column, DataType, Database, DatabaseOptions, Error, IndexSpec, LeaseError,
-    NameState, Request, Result, RuntimeDir, Schema, SchemeKind, StorageError, Table, TableOptions,
-    Transaction, TransactionOptions, TxnError, TxnResult, Value,
+    AbortReason, COLUMNS_MAX, Column, DataType, Database, DatabaseOptions, Error, IndexSpec,
+    LeaseError, NameState, Request, Result, RuntimeDir, Schema, SchemeKind, StorageError, Table,
+    TableOptions, Transaction, TransactionOptions, TxnError, TxnResult, Value,
 };
 
 const NOBODY: u32 = 65_534;
@@ -91,9 +91,9 @@ fn an_index_has_no_more_columns_than_a_table_may_have() {
         unique: false,
     };
     let options = |columns| TableOptions { indexes: vec![index(columns)], ..Default::default() };
-    db.create_table_with("most", schema(), &options(256)).unwrap();
-    let refused = db.create_table_with("more", schema(), &options(257)).map(|_| ());
-    assert_eq!(text(refused), "index \"by_note\" has 256 columns at most");
+    db.create_table_with("most", schema(), &options(COLUMNS_MAX)).unwrap();
+    let refused = db.create_table_with("more", schema(), &options(COLUMNS_MAX + 1)).map(|_| ());
+    assert_eq!(text(refused), "index \"by_note\" has 1600 columns at most");
 }
 
 #[test]

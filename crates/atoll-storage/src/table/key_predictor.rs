@@ -20,7 +20,8 @@
 
 use std::sync::OnceLock;
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::huge_pages::{FixedArray, Need};
+use atoll_machine::{Machine, Ordering, Word, WordLine};
 
 use crate::key;
 use crate::layout::RowId;
@@ -88,7 +89,9 @@ pub(super) struct PredictionTable<M: Machine> {
     step: u64,
     /// Binary logarithm of the step, if it is a power of two; it saves a lookup a slow division.
     shift: Option<u32>,
-    lines: Box<[Line<M>; LINES]>,
+    /// Entries of consecutive blocks are side by side: two blocks with the same entry have the same
+    /// line. Lines without an entry take no memory.
+    lines: FixedArray<WordLine<M::Word>, LINES>,
     /// How often a prediction was reported as wrong.
     wrong_count: Apart<M::Word>,
 }
@@ -96,11 +99,6 @@ pub(super) struct PredictionTable<M: Machine> {
 /// A word that changes, on a cache line apart from the words that every prediction reads.
 #[repr(align(64))]
 struct Apart<W>(W);
-
-/// A cache line of entries of consecutive blocks: two blocks with the same entry have the same
-/// line.
-#[repr(align(64))]
-struct Line<M: Machine>([M::Word; BESIDE]);
 
 /// The entry of a key's block, and the key's position in the block.
 struct PredictorEntry<'k, W> {
@@ -119,10 +117,8 @@ impl<M: Machine> Default for KeyPredictor<M> {
 
 impl<M: Machine> PredictionTable<M> {
     fn new(step: u64) -> Self {
-        let line = || Line(std::array::from_fn(|_| M::Word::new(0)));
-        let lines = std::iter::repeat_with(line).take(LINES).collect::<Box<[_]>>();
+        let lines = FixedArray::defaults(Need::Sparse);
         let shift = step.is_power_of_two().then(|| step.trailing_zeros());
-        let lines = lines.try_into().ok().expect("there are `LINES` lines");
         Self { step, shift, lines, wrong_count: Apart(M::Word::new(0)) }
     }
 
@@ -142,7 +138,7 @@ impl<M: Machine> PredictionTable<M> {
         let block = number >> BLOCK_BITS;
         let line = (block >> BESIDE_BITS) * self.step + rest;
         let spread = line.wrapping_mul(SPREAD);
-        let Line(beside) = &self.lines[(spread >> (u64::BITS - LINE_BITS)) as usize];
+        let WordLine(beside) = &self.lines[(spread >> (u64::BITS - LINE_BITS)) as usize];
         PredictorEntry {
             entry: &beside[block as usize % BESIDE],
             tag: spread << LINE_BITS >> TAG_SHIFT,
@@ -284,6 +280,14 @@ mod tests {
         // The last block predicts a key that was not inserted yet; the next block predicts none.
         assert_eq!(predictor.predict(hash(FIRST + 5 * BLOCK)), Some(RowId(5 + 5 * BLOCK)));
         assert_eq!(predictor.predict(hash(FIRST + 6 * BLOCK)), None);
+    }
+
+    #[test]
+    fn a_predictor_takes_memory_for_the_entries_that_it_has() {
+        let predictor = filled(u64::from(RUN_MIN) + 1);
+        let known = predictor.known.get().expect("there was a run");
+        assert_eq!(known.lines.resident_bytes(), atoll_machine::page_bytes());
+        assert_eq!(size_of_val(&*known.lines), 128 << 10);
     }
 
     #[test]

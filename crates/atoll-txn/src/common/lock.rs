@@ -5,7 +5,7 @@
 //! that unlocks leaves its age in the word until the last reader unlocks, so the age may be older
 //! than every holder but is never younger than one.
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::{Machine, Ordering, Word, zero_default};
 
 const EXCLUSIVE: u64 = 1 << 63;
 const READER: u64 = 1 << AGE_BITS;
@@ -31,11 +31,7 @@ pub enum Busy {
     Crowded,
 }
 
-impl<M: Machine> Default for Lock<M> {
-    fn default() -> Self {
-        Self(M::Word::new(0))
-    }
-}
+zero_default!([M: Machine] Lock<M> { 0 });
 
 const fn with_age(flags: u64, age: u64) -> u64 {
     flags | (age & AGE)

@@ -53,7 +53,8 @@ pub trait Optimistic: Send + Sync + 'static {
         let _ = local;
     }
 
-    /// The transaction is valid, and its write set is locked. Called once for each section.
+    /// The transaction is valid, and its write set is locked. Called for each section in which the
+    /// transaction is validated; the last call is for the section in which it commits.
     fn is_valid(&self, local: &mut Self::Local) {
         let _ = local;
     }

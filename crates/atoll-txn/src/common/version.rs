@@ -9,7 +9,7 @@
 //! A patient reader waits while a writer holds the row, whether the writer stores into it or not.
 //! If all readers of a scheme are patient, its writers need not announce when they begin to store.
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::{Machine, Ordering, Word, zero_default};
 
 use super::row_latch::{LOOKS, RowLatch};
 use crate::scheme::{Fetch, FetchOnce, Seen};
@@ -37,11 +37,7 @@ pub enum Look {
 /// See the module.
 pub struct Version<M: Machine>(pub M::Word);
 
-impl<M: Machine> Default for Version<M> {
-    fn default() -> Self {
-        Self(M::Word::new(0))
-    }
-}
+zero_default!([M: Machine] Version<M> { 0 });
 
 impl<M: Machine> Version<M> {
     /// The word.

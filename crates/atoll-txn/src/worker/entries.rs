@@ -12,6 +12,7 @@ use atoll_storage::ordered::{Spot, encode};
 use atoll_storage::{RowId, TableId, Value};
 
 use crate::column_set::ColumnSet;
+use crate::kept::{KEPT_BYTES_MAX, KEPT_MAX};
 use crate::row::Row;
 use crate::scheme::Scheme;
 use crate::tables::TableContext;
@@ -62,6 +63,10 @@ struct Move {
 impl Entries {
     /// Removes all entries.
     pub(super) fn clear(&mut self) {
+        let entries = self.made.capacity().max(self.gone.capacity());
+        if entries > KEPT_MAX || self.keys.capacity() > KEPT_BYTES_MAX {
+            (self.keys, self.made, self.gone) = (Vec::new(), Vec::new(), Vec::new());
+        }
         self.keys.clear();
         self.made.clear();
         self.gone.clear();
@@ -197,7 +202,7 @@ impl Entries {
         self.moves_len = 0;
         for (index, before) in &self.before[..self.before_len] {
             let ordered = &context.indexes[*index];
-            if !changed.has_any(&ordered.columns) {
+            if !changed.may_have_any(&ordered.columns) {
                 continue;
             }
             if self.moves.len() == self.moves_len {

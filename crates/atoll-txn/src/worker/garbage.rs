@@ -62,8 +62,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             |table, column| tables.table(table).image_bytes(column),
             |table, row, replaced| {
                 let Replaced::Value { column, start } = replaced else { return };
-                if engine.tables.context(table).views.has(column.into())
-                    && heap_place(&start).is_some()
+                let columns = tables.table(table).schema().columns();
+                if columns[usize::from(column)].data_type.is_view() && heap_place(&start).is_some()
                 {
                     garbage.retire_value(stamp, table, row, replaced);
                 }

@@ -3,6 +3,7 @@
 use atoll_storage::redo::Redo;
 
 use crate::journal::{Commit, Recorder};
+use crate::kept::KEPT_BYTES_MAX;
 
 /// A transaction's access to the log.
 pub(super) struct RedoWriter {
@@ -65,7 +66,10 @@ impl LogState {
     }
 
     /// Gives the writer back; `has_spilled` says whether the log has some of its records.
-    pub(super) fn put_back(&mut self, writer: RedoWriter, has_spilled: bool) {
+    pub(super) fn put_back(&mut self, mut writer: RedoWriter, has_spilled: bool) {
+        if writer.value.capacity() > KEPT_BYTES_MAX {
+            writer.value = Vec::new();
+        }
         (self.writer, self.has_spilled) = (Some(writer), has_spilled);
     }
 

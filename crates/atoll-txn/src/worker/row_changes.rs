@@ -5,6 +5,7 @@ use std::hash::BuildHasherDefault;
 
 use atoll_storage::{RowId, TableId};
 
+use crate::kept;
 use crate::place::PlaceHasher;
 
 /// A longer list frees its memory, so that a transaction over a whole table does not leave its
@@ -93,8 +94,10 @@ impl RowChanges {
         self.must_forget
     }
 
-    /// Empties the lists, except that of unused slots.
+    /// Empties the lists. The slots of [`RowChanges::take_unused`] have been taken.
     pub(super) fn clear(&mut self) {
+        debug_assert!(self.unused.is_empty(), "unused slots are freed");
+        kept::clear(&mut self.unused);
         if self.inserted.capacity().max(self.deleted.capacity()) > KEPT_MAX {
             (self.inserted, self.deleted) = (Vec::new(), Vec::new());
         }

@@ -21,10 +21,11 @@
 //!   stamp sees that it must keep replaced versions.
 //! - `ADAPTIVE-3`: transactions that wait for early locks may deadlock; a timeout ends the
 //!   deadlock.
-//! - `ADAPTIVE-4`: a large transaction, which stores in several sections, validates and reads the
-//!   clock in each, and its versions get the number of the last section. A reader that begins in
-//!   between is ordered before all of the transaction. So the transaction always keeps the versions
-//!   that it replaces, until no active reader is older than the transaction.
+//! - `ADAPTIVE-4`: a large transaction, which stores in several sections, announces in the first
+//!   one that it is storing into all its rows, and reads the clock again in the last one; its
+//!   versions get the number of the last section. A reader that begins in between is ordered before
+//!   all of the transaction. So the transaction always keeps the versions that it replaces, until
+//!   no active reader is older than the transaction.
 
 mod heat;
 mod local;

@@ -1,6 +1,6 @@
 //! The state of a row: its version, and the chain of older versions for read-only transactions.
 
-use atoll_machine::{Machine, Word};
+use atoll_machine::{Machine, zero_default};
 
 use crate::common::read_set::Versioned;
 use crate::common::version::Version;
@@ -11,11 +11,7 @@ pub struct State<M: Machine> {
     pub(super) chains: M::Word,
 }
 
-impl<M: Machine> Default for State<M> {
-    fn default() -> Self {
-        Self { version: Version::default(), chains: M::Word::new(0) }
-    }
-}
+zero_default!([M: Machine] State<M> { version, chains });
 
 impl<M: Machine> Versioned<M> for State<M> {
     fn version(&self) -> &Version<M> {

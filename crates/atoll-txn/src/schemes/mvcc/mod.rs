@@ -28,6 +28,7 @@ use crate::common::active::Active;
 use crate::common::row_latch::{LOOKS, RowLatch};
 use crate::common::timestamp::Timestamps;
 use crate::common::version_chain::{DeltaRecordId, VersionChainWriter, VersionChains};
+use crate::kept;
 use crate::scheme::{
     AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
@@ -235,6 +236,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
             }
             state.owner.store(0, Ordering::SeqCst);
         }
+        kept::clear(&mut local.writes);
         self.active.end(local.number);
         if local.until_collect == 0 {
             local.until_collect = COLLECT_EVERY;

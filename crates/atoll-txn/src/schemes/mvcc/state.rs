@@ -1,7 +1,7 @@
 //! The state of a row: the timestamps of its newest version, of the last read of that version, and
 //! of an announced write; and the chain of its older versions.
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::{Machine, Ordering, Word, zero_default};
 
 /// In the version: the row is present.
 pub(super) const PRESENT: u64 = 1 << 62;
@@ -22,12 +22,7 @@ pub struct State<M: Machine> {
     pub(super) chains: M::Word,
 }
 
-impl<M: Machine> Default for State<M> {
-    fn default() -> Self {
-        let word = || M::Word::new(0);
-        Self { owner: word(), version: word(), read: word(), chains: word() }
-    }
-}
+zero_default!([M: Machine] State<M> { owner, version, read, chains });
 
 /// The state of a gap: the greatest timestamp of a transaction that has read it.
 pub struct GapState<M: Machine>(pub(super) M::Word);

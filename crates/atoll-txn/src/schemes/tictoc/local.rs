@@ -2,6 +2,7 @@
 //! valid, and its write set.
 
 use crate::common::read_set::ReadSet;
+use crate::kept;
 use crate::scheme::Place;
 
 /// See the module.
@@ -24,8 +25,8 @@ pub struct Local {
 impl Local {
     pub(super) fn clear(&mut self) {
         self.set.clear();
-        self.valid_until.clear();
-        self.inserted_into.clear();
+        kept::clear(&mut self.valid_until);
+        kept::clear(&mut self.inserted_into);
         self.after = 0;
     }
 }

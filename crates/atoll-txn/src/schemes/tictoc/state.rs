@@ -1,7 +1,7 @@
 //! The state of a row: a version with the timestamp of its write as number, and the timestamp up to
 //! which that version is known to have been the newest.
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::{Machine, Ordering, Word, zero_default};
 
 use crate::common::gap::Gap;
 use crate::common::read_set::Versioned;
@@ -13,11 +13,7 @@ pub struct State<M: Machine> {
     pub(super) valid_until: M::Word,
 }
 
-impl<M: Machine> Default for State<M> {
-    fn default() -> Self {
-        Self { version: Version::default(), valid_until: M::Word::new(0) }
-    }
-}
+zero_default!([M: Machine] State<M> { version, valid_until });
 
 impl<M: Machine> Versioned<M> for State<M> {
     fn version(&self) -> &Version<M> {

@@ -26,6 +26,7 @@ pub use state::{GapState, State};
 use crate::common::active::Active;
 use crate::common::row_latch::{LOOKS, RowLatch};
 use crate::common::timestamp::Timestamps;
+use crate::kept;
 use crate::scheme::{
     AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
@@ -214,6 +215,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
             }
             state.owner.store(0, Ordering::SeqCst);
         }
+        kept::clear(&mut local.writes);
         self.active.end(local.number);
     }
 

@@ -1,6 +1,6 @@
 //! The state of a row: the timestamps of its last write, its last read, and an announced write.
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::{Machine, Ordering, Word, zero_default};
 
 /// In the version: the row is present.
 pub(super) const PRESENT: u64 = 1 << 62;
@@ -19,12 +19,7 @@ pub struct State<M: Machine> {
     pub(super) read: M::Word,
 }
 
-impl<M: Machine> Default for State<M> {
-    fn default() -> Self {
-        let word = || M::Word::new(0);
-        Self { owner: word(), version: word(), read: word() }
-    }
-}
+zero_default!([M: Machine] State<M> { owner, version, read });
 
 /// The state of a gap: the greatest timestamp of a transaction that has read it.
 pub struct GapState<M: Machine>(pub(super) M::Word);

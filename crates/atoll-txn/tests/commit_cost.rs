@@ -1,0 +1,125 @@
+//! What a commit costs, counted in accesses to shared words and in reported compute: a commit of
+//! four times as many rows costs about four times as much, under every scheme.
+#![allow(clippy::unwrap_used)]
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use atoll_machine::{Machine, Native, NativeWord, Ordering, Word};
+use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_storage::{Column, DataType, Directory, Schema};
+use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
+use atoll_txn::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
+use atoll_txn::{Begin, Engine, EngineOptions, Pool, Scheme, TableOptions};
+
+thread_local! {
+    static SPENT: Cell<u64> = const { Cell::new(0) };
+}
+
+fn spend(units: u64) {
+    SPENT.set(SPENT.get() + units);
+}
+
+/// A machine that counts.
+struct Counting;
+
+#[derive(Default)]
+struct Counted(NativeWord);
+
+impl Counted {
+    fn word(&self) -> &NativeWord {
+        spend(1);
+        &self.0
+    }
+}
+
+impl Word for Counted {
+    fn new(value: u64) -> Self {
+        Self(NativeWord::new(value))
+    }
+    fn load(&self, order: Ordering) -> u64 {
+        self.word().load(order)
+    }
+    fn store(&self, value: u64, order: Ordering) {
+        self.word().store(value, order);
+    }
+    fn swap(&self, value: u64, order: Ordering) -> u64 {
+        self.word().swap(value, order)
+    }
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        self.word().compare_exchange(current, new, success, failure)
+    }
+    fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        self.word().fetch_add(value, order)
+    }
+    fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
+        self.word().fetch_sub(value, order)
+    }
+    fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
+        self.word().fetch_or(value, order)
+    }
+    fn fetch_and(&self, value: u64, order: Ordering) -> u64 {
+        self.word().fetch_and(value, order)
+    }
+}
+
+impl Machine for Counting {
+    type Word = Counted;
+
+    fn now_ns() -> u64 {
+        Native::now_ns()
+    }
+    fn wait(round: u32) {
+        Native::wait(round);
+    }
+    fn work(units: usize) {
+        spend(units as u64);
+    }
+    fn prefetch(_address: *const u8, _bytes: usize) {}
+}
+
+/// The cost of committing so many inserted rows, a few of them in each section.
+struct Commit(i64);
+
+impl SchemeVisitor<Counting> for Commit {
+    type Output = u64;
+
+    fn visit<S: Scheme<Counting>>(self, scheme: S) -> u64 {
+        let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
+        let options = StoreOptions {
+            capacity_bytes: SwingMalloc::capacity_for(&swing),
+            limit_bytes: 64 << 20,
+            huge_pages: false,
+        };
+        let store = Arc::new(Store::create_memfd("commit-cost", &options).unwrap());
+        let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
+        let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
+        let options = EngineOptions { rows_in_section: 16, ..EngineOptions::default() };
+        let engine = Pool::new(Arc::new(Engine::new(scheme, Arc::new(directory), options)));
+        let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
+        let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
+        let mut worker = Attached::new(&engine).unwrap();
+        worker.begin(Begin::default()).unwrap();
+        (0..self.0).for_each(|id| worker.insert(&table, &[id.into()]).unwrap());
+        let before = SPENT.get();
+        worker.commit().unwrap();
+        assert_eq!(table.row_count(), self.0 as u64);
+        SPENT.get() - before
+    }
+}
+
+#[test]
+fn a_commit_of_four_times_as_many_rows_costs_about_four_times_as_much() {
+    for kind in SchemeKind::ALL {
+        let cost = |rows| kind.visit(&SchemeOptions::default(), Commit(rows));
+        let (few, many) = (cost(1000), cost(4000));
+        println!("{}: {few} and {many}", kind.name());
+        assert!(many < 6 * few, "{}: {few} and {many}", kind.name());
+    }
+}
