@@ -70,6 +70,18 @@ class Counters(TypedDict):
     snapshots: int
     epoch: int
 
+class MemoryAccount(TypedDict):
+    """Where the memory of a database is, as ``memory`` returns it; only a type."""
+
+    tables_bytes: int
+    kept_bytes: int
+    free_bytes: int
+    headers_bytes: int
+    indexes_bytes: int
+    heap_bytes: int
+    heap_free_bytes: int
+    process_bytes: int
+
 def attach(name: str, runtime_dir: str | PathLike[str] | None = None) -> Connection:
     """Attach to the database that a process has published under ``name``."""
 
@@ -285,6 +297,8 @@ class Database(_Closing):
     def bases(self) -> list[Snapshot]: ...
     @property
     def counters(self) -> Counters: ...
+    @property
+    def memory(self) -> MemoryAccount: ...
     def snapshots(self) -> list[SnapshotInfo]: ...
     def create_table(self, name: str, data: _Data, *, primary_key: str | Iterable[str]) -> int:
         """Create a table and load ``data`` into it in one transaction; not while one is open."""

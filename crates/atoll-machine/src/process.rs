@@ -33,6 +33,50 @@ pub fn trim_heap() {
     }
 }
 
+/// Memory of the process, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// Private memory that is resident: heap, stacks, arrays.
+    pub private_bytes: u64,
+    /// Shared memory that is resident.
+    pub shared_bytes: u64,
+    /// Bytes of the heap that the program uses.
+    pub heap_used_bytes: u64,
+    /// Bytes of the heap that are free and resident, at most.
+    pub heap_free_bytes: u64,
+}
+
+/// The memory of this process; 0 for what the system or the allocator does not report.
+#[must_use]
+pub fn memory() -> ProcessMemory {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.unwrap_or(0) << 10
+    };
+    let (heap_used_bytes, heap_free_bytes) = heap();
+    ProcessMemory {
+        private_bytes: bytes("RssAnon:"),
+        shared_bytes: bytes("RssShmem:"),
+        heap_used_bytes,
+        heap_free_bytes,
+    }
+}
+
+/// Used and free bytes of the heap.
+#[cfg(target_env = "gnu")]
+fn heap() -> (u64, u64) {
+    // SAFETY: the call may be made at any time and from any thread.
+    let info = unsafe { libc::mallinfo2() };
+    ((info.uordblks + info.hblkhd) as u64, info.fordblks as u64)
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn heap() -> (u64, u64) {
+    (0, 0)
+}
+
 /// The limit of the process's address space (`ulimit -v`) in bytes, if there is one.
 #[must_use]
 pub fn address_limit() -> Option<u64> {

@@ -190,6 +190,14 @@ impl<M: Machine> HashIndex<M> {
         (0..PARTS as u64).for_each(|part| self.part(part).grow_to(size));
     }
 
+    /// Bytes of the index that are in memory and not in the heap.
+    pub fn resident_bytes(&self) -> u64 {
+        if self.parts.get().is_none() {
+            return 0;
+        }
+        (0..PARTS as u64).map(|part| self.part(part).resident_bytes()).sum()
+    }
+
     /// Removes a row; returns whether the index had it.
     pub fn remove(&self, hash: u64, row: RowId) -> bool {
         let mut round = 0;

@@ -206,6 +206,12 @@ impl<T, M: Machine> Default for PerRow<T, M> {
 }
 
 impl<T, M: Machine> PerRow<T, M> {
+    /// Bytes of all values that are in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        let blocks = self.blocks.take();
+        blocks.iter().map(|block| block.resident_bytes() as u64).sum()
+    }
+
     /// The value of a row, if the values of its segment have been made.
     #[inline]
     pub fn get(&self, row: RowId) -> Option<&T> {
@@ -335,11 +341,13 @@ mod tests {
     #[test]
     fn values_of_rows_that_were_not_accessed_take_no_memory() {
         let values = PerRow::<AtomicU64, Native>::default();
-        (0..10).for_each(|row| values.get(RowId(row)).store(row, Ordering::Relaxed));
+        values.make(0, 0);
+        let at = |row| values.get(RowId(row)).expect("its segment was made");
+        (0..10).for_each(|row| at(row).store(row, Ordering::Relaxed));
         let resident = || values.blocks.take().iter().map(Array::resident_bytes).sum::<usize>();
         assert_eq!(resident(), atoll_machine::page_bytes());
-        assert!((0..10).all(|row| values.get(RowId(row)).load(Ordering::Relaxed) == row));
-        assert_eq!(values.get(RowId(SEGMENT_ROWS as u64 - 1)).load(Ordering::Relaxed), 0);
+        assert!((0..10).all(|row| at(row).load(Ordering::Relaxed) == row));
+        assert_eq!(at(SEGMENT_ROWS as u64 - 1).load(Ordering::Relaxed), 0);
     }
 
     #[test]

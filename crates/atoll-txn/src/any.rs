@@ -19,7 +19,7 @@ use crate::registry::{Counts, Taking};
 use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
-use crate::tables::{IndexSpec, TableOptions};
+use crate::tables::{IndexSpec, ResidentBytes, TableOptions};
 use crate::worker::{
     Begin, Buffers, Call, Committed, Pool, Range, RowCursor, RowOp, Txn, Visitor, Want, Worker,
 };
@@ -79,6 +79,8 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     ) -> Result<Loaded, OpError>;
     /// [`Engine::table_options`].
     fn table_options(&self, table: TableId) -> TableOptions;
+    /// [`Engine::resident_bytes`].
+    fn resident_bytes(&self) -> ResidentBytes;
     /// [`Engine::all_tables`].
     fn all_tables(&self) -> Vec<Arc<Table<M>>>;
     /// [`Pool::collect_garbage`].
@@ -239,6 +241,10 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
 
     fn table_options(&self, table: TableId) -> TableOptions {
         self.engine().table_options(table)
+    }
+
+    fn resident_bytes(&self) -> ResidentBytes {
+        self.engine().resident_bytes()
     }
 
     fn all_tables(&self) -> Vec<Arc<Table<M>>> {

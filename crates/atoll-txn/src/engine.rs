@@ -19,7 +19,7 @@ use crate::error::OpError;
 use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::scheme::{Scheme, TXNS_MAX};
-use crate::tables::{IndexSpec, TableContext, TableOptions, Tables};
+use crate::tables::{IndexSpec, ResidentBytes, TableContext, TableOptions, Tables};
 
 /// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
@@ -217,6 +217,17 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let context = self.tables.context(table);
         let (replicated, tablespace) = (context.replicated, Some(context.tablespace));
         TableOptions { indexes: self.indexes(table), replicated, tablespace }
+    }
+
+    /// Bytes of all tables that are in memory, but neither in the store nor in the heap. Looks at
+    /// every page of them.
+    pub fn resident_bytes(&self) -> ResidentBytes {
+        let tables = self.all_tables();
+        let each = tables.iter().map(|table| self.tables.context(table.id()).resident_bytes());
+        each.fold(ResidentBytes::default(), |sum, one| ResidentBytes {
+            headers: sum.headers + one.headers,
+            indexes: sum.indexes + one.indexes,
+        })
     }
 
     /// All tables in the order of creation.

@@ -84,6 +84,15 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
     pub(crate) noted: ColumnSet,
 }
 
+/// Bytes of tables that are in memory, but neither in their store nor in the heap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResidentBytes {
+    /// Row headers.
+    pub headers: u64,
+    /// Hash indexes and ordered indexes.
+    pub indexes: u64,
+}
+
 /// A table in which no transaction has found a key absent, and in which none can meanwhile.
 pub(crate) struct Untouched<'t, S: Scheme<M>, M: Machine> {
     _stripes: EmptyArray<'t, M>,
@@ -235,6 +244,15 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
     pub(crate) fn is_untouched(&self) -> bool {
         self.stripes.keep_empty().is_some()
             && self.indexes.iter().all(|ordered| ordered.gaps.keep_empty().is_some())
+    }
+
+    /// Bytes of row headers and of indexes that are in memory and not in the heap.
+    pub(crate) fn resident_bytes(&self) -> ResidentBytes {
+        let ordered = self.indexes.iter().map(|ordered| ordered.index.resident_bytes());
+        ResidentBytes {
+            headers: self.rows.resident_bytes(),
+            indexes: self.table.index().resident_bytes() + ordered.sum::<u64>(),
+        }
     }
 
     /// Announces that the table gets its first rows, `segments` segments of them, which have no

@@ -58,7 +58,7 @@ fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored(
     }
     drop(section);
     assert_eq!(table.predict(hash(&table, 7)), None);
-    assert_eq!(engine.adopt(table.id(), 0..table.segment_count()), None);
+    assert_eq!(engine.engine().index_restored(table.id(), 1, &|_| ()), Ok(()));
     assert_guessed(&table);
 }
 

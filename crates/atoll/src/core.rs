@@ -16,7 +16,7 @@ use atoll_txn::any::{self, AnyEngine, AnyTxn};
 use atoll_txn::{EngineOptions, SchemeKind, SchemeOptions};
 
 use crate::acknowledger::Acknowledger;
-use crate::counters::Counters;
+use crate::counters::{Counters, MemoryAccount};
 use crate::errands::Errands;
 use crate::error::{Error, Result};
 use crate::evictor::Evictor;
@@ -167,6 +167,22 @@ impl Core {
             memory_kept_bytes: memory.kept_bytes_all(),
             snapshots: memory.leases(),
             epoch: memory.epoch(),
+        }
+    }
+
+    pub(crate) fn memory_account(&self) -> MemoryAccount {
+        let (memory, resident) = (self.memory(), self.engine.resident_bytes());
+        let process = atoll_machine::process::memory();
+        let (allocated, kept) = (memory.swing().allocated_bytes(), memory.kept_bytes_all());
+        MemoryAccount {
+            tables_bytes: allocated.saturating_sub(kept),
+            kept_bytes: kept,
+            free_bytes: memory.store().committed_bytes().saturating_sub(allocated),
+            headers_bytes: resident.headers,
+            indexes_bytes: resident.indexes,
+            heap_bytes: process.heap_used_bytes,
+            heap_free_bytes: process.heap_free_bytes,
+            process_bytes: process.private_bytes + process.shared_bytes,
         }
     }
 

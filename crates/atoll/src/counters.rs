@@ -25,6 +25,30 @@ pub struct Counters {
     pub epoch: u64,
 }
 
+/// Where the memory of a database is, in bytes. The parts of the store and of the private memory
+/// add up to what the system reports for the process, except for stacks and for pages of the
+/// allocators that are partly used.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub struct MemoryAccount {
+    /// Store: values of rows, with presence and validity bits, long values and the directory.
+    pub tables_bytes: u64,
+    /// Store: replaced data that snapshots keep alive.
+    pub kept_bytes: u64,
+    /// Store: free, but taken from the machine.
+    pub free_bytes: u64,
+    /// Private: row headers, which hold the state of rows for transactions.
+    pub headers_bytes: u64,
+    /// Private: hash indexes and ordered indexes.
+    pub indexes_bytes: u64,
+    /// Private: the heap of the whole process. Transactions keep their changes there, loads their
+    /// buffers, and the rest of the program what it needs.
+    pub heap_bytes: u64,
+    /// Private: free in the heap, at most.
+    pub heap_free_bytes: u64,
+    /// Memory of the whole process, as the system reports it, without its program files.
+    pub process_bytes: u64,
+}
+
 /// What transactions have spent their time on, and why they were rolled back, since the database
 /// was opened.
 #[derive(Debug, Clone, serde::Serialize)]

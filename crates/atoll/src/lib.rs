@@ -56,7 +56,7 @@ pub use atoll_txn::{
     UnknownScheme, UnknownTimestamps, Want,
 };
 pub use attach::{Attachment, attach};
-pub use counters::{Accounting, Counters};
+pub use counters::{Accounting, Counters, MemoryAccount};
 pub use database::Database;
 pub use durability::{Durability, UnknownDurability};
 pub use durable::health::{CheckpointFailure, Health};

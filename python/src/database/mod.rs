@@ -198,6 +198,23 @@ impl Database {
         Ok(facts)
     }
 
+    /// Where its memory is, in bytes. The parts add up to what the system reports for the process,
+    /// except for stacks and partly used pages.
+    #[getter]
+    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let account = self.db()?.memory();
+        let facts = PyDict::new(py);
+        facts.set_item("tables_bytes", account.tables_bytes)?;
+        facts.set_item("kept_bytes", account.kept_bytes)?;
+        facts.set_item("free_bytes", account.free_bytes)?;
+        facts.set_item("headers_bytes", account.headers_bytes)?;
+        facts.set_item("indexes_bytes", account.indexes_bytes)?;
+        facts.set_item("heap_bytes", account.heap_bytes)?;
+        facts.set_item("heap_free_bytes", account.heap_free_bytes)?;
+        facts.set_item("process_bytes", account.process_bytes)?;
+        Ok(facts)
+    }
+
     /// The held snapshots of the database, their holders and their costs.
     fn snapshots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let db = self.db()?;

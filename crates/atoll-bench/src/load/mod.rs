@@ -12,8 +12,8 @@ use std::time::Instant;
 use arrow_array::{ArrayRef, Int64Array};
 use atoll::load::LoadOptions;
 use atoll::{
-    ArrowRows, Column, DataType, Database, DatabaseOptions, Result, Schema, SchemeKind, Session,
-    Table, Value,
+    ArrowRows, Column, DataType, Database, DatabaseOptions, IndexSpec, MemoryAccount, Result,
+    Schema, SchemeKind, Session, Table, TableOptions, Value,
 };
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -62,6 +62,9 @@ pub struct LoadArgs {
     /// Order of the keys
     #[arg(long, value_enum, default_value_t = Order::Random, value_name = "ORDER")]
     pub order: Order,
+    /// Ordered indexes over the second column
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub indexes: usize,
     /// How the rows come into the table
     #[arg(long, value_enum, default_value_t = How::Bulk, value_name = "HOW")]
     pub how: How,
@@ -88,6 +91,8 @@ pub struct LoadBenchReport {
     pub row_bytes: f64,
     /// The same, after every row was read once.
     pub row_bytes_read: f64,
+    /// Where the memory is at the end.
+    pub memory: MemoryAccount,
     /// Seconds of reading every row once, in transactions of a thousand rows on one thread.
     pub read_seconds: f64,
 }
@@ -143,7 +148,14 @@ pub fn run(
     };
     let names = (0..=args.columns).map(|column| format!("c{column}"));
     let columns = names.map(|name| Column::new(name, DataType::Int64)).collect();
-    let table = db.create_table("t", Schema::new(columns, &["c0"])?)?;
+    let index = |at: usize| IndexSpec {
+        name: format!("i{at}"),
+        columns: vec![format!("c{}", args.columns.min(1))],
+        unique: false,
+    };
+    let indexes = (0..args.indexes).map(index).collect();
+    let options = TableOptions { indexes, ..TableOptions::default() };
+    let table = db.create_table_with("t", Schema::new(columns, &["c0"])?, &options)?;
     let before = resident_bytes();
     let row_bytes = || resident_bytes().saturating_sub(before) as f64 / args.rows.max(1) as f64;
     progress.say("loading");
@@ -167,6 +179,7 @@ pub fn run(
         rows_s: args.rows as f64 / seconds,
         row_bytes: loaded_bytes,
         row_bytes_read: row_bytes(),
+        memory: db.memory(),
         read_seconds: began.elapsed().as_secs_f64(),
     })
 }

@@ -155,6 +155,7 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
 struct Memory {
     #[serde(flatten)]
     counters: atoll::Counters,
+    account: atoll::MemoryAccount,
     budget: Option<atoll::Budget>,
 }
 
@@ -165,8 +166,9 @@ struct Memory {
 pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
     let database = session.database()?;
     let (counters, budget) = (database.counters(), database.budget()?);
+    let account = database.memory();
     if output.json {
-        return Ok(output.json(&Memory { counters, budget })?);
+        return Ok(output.json(&Memory { counters, account, budget })?);
     }
     let mut lines = vec![
         ("allocated", size::bytes(counters.memory_allocated_bytes)),
@@ -178,6 +180,16 @@ pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
         ("epoch", size::count(counters.epoch)),
         ("commits", size::count(counters.commits)),
         ("aborts", size::count(counters.aborts)),
+    ];
+    let parts = [
+        ("tables", account.tables_bytes),
+        ("kept for snapshots", account.kept_bytes),
+        ("free in the store", account.free_bytes),
+        ("row headers", account.headers_bytes),
+        ("indexes", account.indexes_bytes),
+        ("heap", account.heap_bytes),
+        ("free in the heap", account.heap_free_bytes),
+        ("the process, for the system", account.process_bytes),
     ];
     if let Some(budget) = budget {
         let place = if budget.cold_node.is_some() { "of it in DRAM" } else { "of it in memory" };
@@ -196,8 +208,13 @@ pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
     for (name, value) in lines {
         grid.push(vec![Some(name.to_owned()), Some(value)]);
     }
+    let mut account = Grid::new([("memory", Align::Left), ("bytes", Align::Right)]);
+    for (name, bytes) in parts {
+        account.push(vec![Some(name.to_owned()), Some(size::bytes(bytes))]);
+    }
     let (width, style) = (output.width(), output.style);
     grid.write(output, width, style)?;
+    account.write(output, width, style)?;
     Ok(())
 }
 

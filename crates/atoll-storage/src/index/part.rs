@@ -79,6 +79,12 @@ impl<'i, M: Machine> PartOf<'i, M> {
         }
     }
 
+    /// Bytes of all tables of the part that are in memory and not in the heap.
+    pub(super) fn resident_bytes(&self) -> u64 {
+        let tables = (0..).map_while(|generation| self.part.tables.get(generation));
+        tables.map(|table| table.buckets.resident_bytes() as u64).sum()
+    }
+
     /// Makes a table current; called by the thread that grows the part.
     fn name(&self, generation: u64, table: Buckets<M>) {
         let mut table = Some(table);

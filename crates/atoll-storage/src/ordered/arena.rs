@@ -103,6 +103,12 @@ impl<M: Machine> Default for Arena<M> {
 }
 
 impl<M: Machine> Arena<M> {
+    /// Bytes of all records that are in memory and not in the heap.
+    pub(super) fn resident_bytes(&self) -> u64 {
+        let pieces = (0..).map_while(|piece| self.pieces.get(piece));
+        pieces.map(|piece| piece.resident_bytes() as u64).sum()
+    }
+
     /// The payload of an entry; writes a long key to a new record.
     pub(super) fn store(&self, place: &EntryPosition<'_>) -> u64 {
         if !place.is_long() {

@@ -182,6 +182,11 @@ impl<M: Machine> OrderedIndex<M> {
         })
     }
 
+    /// Bytes of the index that are in memory and not in the heap.
+    pub fn resident_bytes(&self) -> u64 {
+        self.leaves.resident_bytes() + self.inners.resident_bytes() + self.arena.resident_bytes()
+    }
+
     /// The size of the index.
     pub fn size(&self) -> Size {
         Size {

@@ -92,6 +92,12 @@ impl<M: Machine> Pool<M> {
         self.free.store(u64::from(id.0 & !NodeId::LEAF) + 1, Ordering::Relaxed);
     }
 
+    /// Bytes of all nodes that are in memory and not in the heap.
+    pub(super) fn resident_bytes(&self) -> u64 {
+        let pieces = (0..).map_while(|piece| self.pieces.get(piece));
+        pieces.map(|piece| piece.resident_bytes() as u64).sum()
+    }
+
     /// Numbers ever allocated.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)

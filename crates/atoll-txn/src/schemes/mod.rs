@@ -206,7 +206,7 @@ mod tests {
             if S::WRITES == Writes::InPlace {
                 return;
             }
-            let few = Few::<S>::new(3, |state| scheme.adopt(state));
+            let few = Few::<S>::new(3, |state| S::adopt(state));
             let place = Place::row(TableId(0), 1);
             let target = || Target { place, state: few.row(place) };
             let (mut reader, mut writer) = (scheme.local(0), scheme.local(1));
@@ -275,7 +275,7 @@ mod tests {
                 return;
             }
             for commits in [false, true] {
-                let few = Few::<S>::new(3, |state| scheme.adopt(state));
+                let few = Few::<S>::new(3, |state| S::adopt(state));
                 let place = Place::row(TableId(0), 1);
                 let target = || Target { place, state: few.row(place) };
                 let mut reader = scheme.local(0);

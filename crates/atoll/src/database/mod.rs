@@ -14,7 +14,7 @@ use atoll_txn::{Component, SchemeKind, TableOptions};
 
 use crate::acknowledger::Acknowledger;
 use crate::core::Core;
-use crate::counters::{Accounting, Counters};
+use crate::counters::{Accounting, Counters, MemoryAccount};
 use crate::durable::RecoveryReport;
 use crate::durable::flusher::Flusher;
 use crate::durable::health::Notes;
@@ -305,6 +305,12 @@ impl Database {
     /// Counters of the database's work and memory.
     pub fn counters(&self) -> Counters {
         self.owned().map(|core| core.counters()).unwrap_or_default()
+    }
+
+    /// Where the memory of the database is. Looks at every page of row headers and indexes, which
+    /// takes microseconds for each MiB.
+    pub fn memory(&self) -> MemoryAccount {
+        self.owned().map(|core| core.memory_account()).unwrap_or_default()
     }
 
     /// The DRAM budget and its current state; `None` without a budget. Looks at every page of the
