@@ -11,12 +11,12 @@
 //! - `HUGE-2`: arrays that are discarded before they are dropped have regions of their own, and
 //!   large ones have huge pages of their own: discarding an array takes no huge page from another
 //!   array, and no other array keeps its memory allocated for long.
+//! - `HUGE-3`: no place is used twice, and the system zeroes the pages of a region. So a place is 0
+//!   until its array writes there.
+//!
 //! Memory goes back to the system when the last array of a region is dropped, or when an array is
 //! discarded. If no region can be mapped, the process is out of memory, and the allocator's error
 //! handler is called, as for any other array.
-//!
-//! - `HUGE-3`: no place is used twice, and the system zeroes the pages of a region. So a place is 0
-//!   until its array writes there.
 //!
 //! An array of [default values of bytes of 0](ZeroDefault) is therefore not written when it is
 //! allocated, and its pages take memory when they are first used. If most of an array may never be

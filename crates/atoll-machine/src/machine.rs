@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use crate::huge_pages::Array;
 pub use crate::word_line::WordLine;
-use crate::zero_default::ZeroBytes;
+use crate::zero_default::{ZeroBytes, ZeroDefault};
 
 /// A machine for transaction code. Type-level: a simulator keeps its own per-thread state.
 ///
@@ -225,4 +225,9 @@ pub trait Word: Send + Sync + Default + 'static {
 
     /// Clears all bits except those of `value` and returns the old value.
     fn fetch_and(&self, value: u64, order: Ordering) -> u64;
+}
+
+// SAFETY: ZERO-1, by the proof.
+unsafe impl<W: Word> ZeroDefault for W {
+    const IS_ZERO: bool = W::ZERO_BYTES.is_some();
 }

@@ -9,8 +9,6 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::machine::Word;
-
 /// See the module. [`zero_default!`](crate::zero_default) implements it for structures.
 ///
 /// # Safety
@@ -32,11 +30,6 @@ impl<W> ZeroBytes<W> {
     pub const unsafe fn new() -> Self {
         Self(PhantomData)
     }
-}
-
-// SAFETY: ZERO-1, by the proof.
-unsafe impl<W: Word> ZeroDefault for W {
-    const IS_ZERO: bool = W::ZERO_BYTES.is_some();
 }
 
 // SAFETY: an atomic has the bytes of its value.

@@ -1,9 +1,9 @@
 //! Sets of the columns of a table, as bits.
 //!
-//! A table may have more columns than a set has bits. Columns with equal positions modulo the number
-//! of bits share a bit, so a set may seem to contain further columns; it never lacks one. A column
-//! that only seems to be in a set costs its caller a check of the column itself. In a table of up to
-//! 256 columns, each has a bit of its own.
+//! A table may have more columns than a set has bits. Columns share a bit if their positions are
+//! equal modulo the number of bits. So a set may seem to contain further columns; it never lacks
+//! one. A column that only seems to be in a set costs its caller a check of the column itself. In a
+//! table of up to 256 columns, each has a bit of its own.
 
 const WORDS: usize = 4;
 const BITS: usize = WORDS * 64;
