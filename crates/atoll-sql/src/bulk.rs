@@ -127,8 +127,8 @@ fn exactly(array: &ArrayRef, data_type: DataType) -> Option<ArrayRef> {
 
 impl Source {
     /// Loads the file in bulk, if no transaction has used the table; returns the number of rows.
-    /// `None` means that nothing was loaded and that a transaction has to insert the rows: the table
-    /// was used, or the file has a key twice, which is treated as the options say.
+    /// `None` means that nothing was loaded and that a transaction has to insert the rows: the
+    /// table was used, or the file has a key twice, which is treated as the options say.
     pub(crate) fn load_in_bulk(
         &self,
         db: &Database,

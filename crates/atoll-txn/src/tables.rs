@@ -232,8 +232,8 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
     }
 
     /// Keeps transactions from finding a key absent for a while, also in ordered indexes; `None` if
-    /// one has done so already. The caller is inside the gate and has sealed its epoch, since others
-    /// wait inside meanwhile.
+    /// one has done so already. The caller is inside the gate and has sealed its epoch, since
+    /// others wait inside meanwhile.
     pub(crate) fn keep_untouched(&self) -> Option<Untouched<'_, S, M>> {
         let _stripes = self.stripes.keep_empty()?;
         let gaps = self.indexes.iter().map(|ordered| ordered.gaps.keep_empty());

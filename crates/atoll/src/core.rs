@@ -174,6 +174,7 @@ impl Core {
         let (memory, resident) = (self.memory(), self.engine.resident_bytes());
         let process = atoll_machine::process::memory();
         let (allocated, kept) = (memory.swing().allocated_bytes(), memory.kept_bytes_all());
+        let used = resident.headers + resident.indexes + process.heap_used_bytes;
         MemoryAccount {
             tables_bytes: allocated.saturating_sub(kept),
             kept_bytes: kept,
@@ -181,7 +182,10 @@ impl Core {
             headers_bytes: resident.headers,
             indexes_bytes: resident.indexes,
             heap_bytes: process.heap_used_bytes,
-            heap_free_bytes: process.heap_free_bytes,
+            // Free parts of the heap need not be resident.
+            heap_free_bytes: process
+                .heap_free_bytes
+                .min(process.private_bytes.saturating_sub(used)),
             process_bytes: process.private_bytes + process.shared_bytes,
         }
     }

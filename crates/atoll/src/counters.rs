@@ -43,7 +43,7 @@ pub struct MemoryAccount {
     /// Private: the heap of the whole process. Transactions keep their changes there, loads their
     /// buffers, and the rest of the program what it needs.
     pub heap_bytes: u64,
-    /// Private: free in the heap, at most.
+    /// Private: free in the heap, but not given back to the machine.
     pub heap_free_bytes: u64,
     /// Memory of the whole process, as the system reports it, without its program files.
     pub process_bytes: u64,
