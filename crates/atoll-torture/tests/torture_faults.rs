@@ -1,8 +1,7 @@
 //! Planted faults: real schemes with one step left out, and the anomalies that torture must find.
 #![allow(clippy::unwrap_used)]
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Once;
 
 use atoll::machine::{Machine, Native};
@@ -17,7 +16,6 @@ use atoll_txn::scheme::{
     AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use atoll_txn::schemes::SchemeOptions;
-use atoll_txn::schemes::adaptive::Adaptive;
 use atoll_txn::schemes::mvcc::Mvcc;
 use atoll_txn::schemes::no_wait::NoWait;
 use atoll_txn::schemes::occ::Occ;
@@ -41,8 +39,6 @@ enum Fault {
     EarlyRelease,
     /// A transaction commits whatever validation returns.
     NoValidation,
-    /// A transaction that stores in several sections commits if only the first validation succeeds.
-    EarlyValidation,
     /// A transaction that is too old for the epoch commits.
     LateCommits,
     /// An older version of a row is its current contents.
@@ -53,11 +49,6 @@ enum Fault {
     EndlessWaits,
     /// No transaction can begin.
     Panics,
-}
-
-thread_local! {
-    /// The transactions, by the addresses of their states, that have not been validated yet.
-    static UNVALIDATED: RefCell<HashSet<usize>> = RefCell::default();
 }
 
 /// A scheme with a fault.
@@ -163,7 +154,6 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         local: &mut S::Local,
         states: &impl StatesOf<Self, M>,
     ) -> Result<(), Conflict> {
-        UNVALIDATED.with_borrow_mut(|all| all.insert(std::ptr::from_mut(local).addr()));
         self.0.prepare(local, states)
     }
 
@@ -173,11 +163,8 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         states: &impl StatesOf<Self, M>,
         section: Section,
     ) -> Result<(), AbortReason> {
-        let at = std::ptr::from_mut(local).addr();
-        let is_first = UNVALIDATED.with_borrow_mut(|all| all.remove(&at));
         match self.0.validate(local, states, section) {
             Err(_) if self.1 == Fault::NoValidation => Ok(()),
-            Err(_) if self.1 == Fault::EarlyValidation && !is_first => Ok(()),
             Err(AbortReason::Cut) if self.1 == Fault::LateCommits => Ok(()),
             said => said,
         }
@@ -301,20 +288,6 @@ fn commits_without_validation_are_found_out() {
         find(TicToc::new, Fault::NoValidation, 1600, &Rules { strict: false, ..rules }),
     ] {
         expect(&found, &["write skew", "phantom", "non-repeatable read", "lost update"]);
-    }
-}
-
-#[test]
-fn a_large_commit_that_is_valid_in_its_first_section_only_is_found_out() {
-    let rules = Rules::default();
-    let not_strict = Rules { strict: false, ..rules };
-    for found in [
-        find(Occ::new, Fault::EarlyValidation, 1600, &rules),
-        find(Silo::new, Fault::EarlyValidation, 1600, &rules),
-        find(TicToc::new, Fault::EarlyValidation, 1600, &not_strict),
-        find(Adaptive::new, Fault::EarlyValidation, 1600, &rules),
-    ] {
-        expect(&found, &["write skew"]);
     }
 }
 

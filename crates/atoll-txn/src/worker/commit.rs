@@ -11,14 +11,16 @@
 //! shows the undo list to takers, as a transaction that stores in place does.
 //!
 //! - `COMMIT-1`: a large transaction commits in its last section, and the scheme validates all of
-//!   it there; the validations before only save work. The first one finds most conflicts before
-//!   anything is stored. Between two sections the transaction holds its write set (`SCHEME-2`): no
-//!   other transaction reads, changes or collects these rows, so what the earlier sections have
-//!   stored remains right. Its reads and gap reads may become invalid; then the last validation
-//!   fails, and the undo list takes the stores back. A cut between two sections shows none of the
-//!   transaction, because takers undo its list, and the transaction is ordered after the cut,
-//!   because it commits in a later epoch (`SCHEME-4`). So a cut requires no validation either, but
-//!   under some schemes it makes the last one fail. Therefore the scheme also validates in some
+//!   it there. From the first section to the end, the transaction holds its write set
+//!   (`SCHEME-2`): no other transaction reads, changes or collects these rows, so what the earlier
+//!   sections have stored remains right. Therefore the validation in the first section, when all
+//!   of the write set is held, already decides the order among transactions: none that must come
+//!   before this one can commit later. But a snapshot that is cut between two sections, or a
+//!   read-only transaction that reads older versions, shows transactions that have replaced what
+//!   this one has read, and does not show this one. So this one must be ordered behind them
+//!   (`SCHEME-4`): its reads must still be valid in the last section, or the undo list takes its
+//!   stores back. The cut itself requires nothing in between, since takers undo the list. But under
+//!   some schemes a cut makes the last validation fail, so the scheme also validates in some
 //!   sections after a cut. Their number has a fixed bound: a validation reads the whole read set,
 //!   and one in each section would cost the square of the transaction's size.
 //!
