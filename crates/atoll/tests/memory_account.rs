@@ -29,7 +29,7 @@ fn check(db: &Database, apart: u64, when: &str) {
 
 #[test]
 fn the_parts_add_up_to_what_the_system_says() {
-    let scheme = "mvcc".parse().unwrap();
+    let scheme = "silo".parse().unwrap();
     let db = Database::create(DatabaseOptions { scheme, ..DatabaseOptions::default() }).unwrap();
     let (parts, system) = sum(&db.memory());
     let apart = system.saturating_sub(parts);
