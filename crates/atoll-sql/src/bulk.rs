@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType as ArrowType;
 use atoll::load::{self, LoadOptions, RowSource, SegmentBuffer, Stopped};
-use atoll::{ArrowRows, DataType, Database, Error, Table, Value};
+use atoll::{ArrowRows, DataType, Database, Error, StorageError, Table, Value};
 
 use crate::arrow_value;
 use crate::error::{ApplyError, SqlError};
@@ -33,6 +33,16 @@ struct Feed {
 impl Feed {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Receiver<(u64, SegmentBuffer)>>> {
         self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes a feed at the end of its load, since the reading thread may be waiting for a place in the
+/// channel.
+struct Closing<'f>(&'f Feed);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() = None;
     }
 }
 
@@ -122,13 +132,13 @@ fn exactly(array: &ArrayRef, data_type: DataType) -> Option<ArrayRef> {
         _ => false,
     };
     let strict = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(&array, &wanted, &strict).ok().filter(|_| is_exact)
+    if is_exact { cast_with_options(&array, &wanted, &strict).ok() } else { None }
 }
 
 impl Source {
     /// Loads the file in bulk, if no transaction has used the table; returns the number of rows.
     /// `None` means that nothing was loaded and that a transaction has to insert the rows: the
-    /// table was used, or the file has a key twice, which is treated as the options say.
+    /// table was used, or a row cannot be inserted, which is treated as the options say.
     pub(crate) fn load_in_bulk(
         &self,
         db: &Database,
@@ -142,10 +152,8 @@ impl Source {
         std::thread::scope(|scope| {
             let loader = scope.spawn(|| {
                 let options = LoadOptions { threads: None, durability };
-                let loaded = db.load(&self.table, &feed, options);
-                // The reading thread may be waiting for a place in the channel.
-                *feed.lock() = None;
-                loaded
+                let _closing = Closing(&feed);
+                db.load(&self.table, &feed, options)
             });
             let rows = SegmentBuffer::new(self.table.schema());
             let mut filler = Filler { table: &self.table, interrupt, sender, rows, number: 0 };
@@ -159,7 +167,12 @@ impl Source {
             let loaded = loader.join().expect("no panic in a thread");
             match (loaded, read) {
                 (Ok(rows), Ok(())) => Ok(rows),
-                (Ok(None) | Err(Error::DuplicateKey { .. }), _) => Ok(None),
+                // A transaction finds the line of a row that cannot be inserted.
+                (
+                    Ok(None) | Err(Error::DuplicateKey { .. } | Error::DuplicateIndexKey { .. }),
+                    _,
+                ) => Ok(None),
+                (Err(Error::Storage(StorageError::IndexKeyTooLong { .. })), _) => Ok(None),
                 (_, Err(ApplyError::Error(error))) => Err(error),
                 (Err(error), _) => Err(error.into()),
                 // The load cannot have more rows than the file.

@@ -154,11 +154,12 @@ impl<M: Machine> HashIndex<M> {
             cold_path();
             let part = self.part(hash);
             let table = part.table(hash); // INDEX-4: the table of the latched home bucket
+            let probes = table.probes();
             match table.replace_beyond(hash, is_free, add) {
                 Ok(true) => return None,
                 Ok(false) => {
                     drop(latched);
-                    part.grow(table);
+                    part.grow(table, probes);
                 }
                 Err(Busy) => {
                     drop(latched);

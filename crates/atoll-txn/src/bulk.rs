@@ -70,6 +70,13 @@ struct LoadLog {
     has_spilled: bool,
 }
 
+impl Drop for LoadLog {
+    fn drop(&mut self) {
+        // Does nothing after the commit.
+        self.recorder.withdraw();
+    }
+}
+
 impl LoadLog {
     /// Writes a segment to the log, ahead of the commit.
     fn write(
@@ -86,13 +93,15 @@ impl LoadLog {
     }
 }
 
-/// Runs `body` on several threads; returns all results, or the first error.
+/// Runs `body` on several threads, fewer if the system has no more; returns all results, or the
+/// first error.
 fn each<R: Send, E: Send>(
     threads: usize,
     body: impl Fn() -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.max(1)).map(|_| scope.spawn(&body)).collect();
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, &body).ok();
+        let others: Vec<_> = (1..threads.max(1)).map_while(spawn).collect();
         let own = body();
         let others = others.into_iter().map(|thread| thread.join().expect("no panic in a thread"));
         std::iter::once(own).chain(others.collect::<Vec<_>>()).collect()
@@ -124,14 +133,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             redo: Redo::default(),
             has_spilled: false,
         });
-        let mut log = Latch::<M, _>::new(log);
-        let loaded = self.load_claimed(context, bulk, source, &log, threads);
-        if !matches!(loaded, Ok(Loaded::Rows { .. }))
-            && let Some(log) = log.get_mut()
-        {
-            log.recorder.withdraw();
-        }
-        loaded
+        self.load_claimed(context, bulk, source, &Latch::new(log), threads)
     }
 
     fn load_claimed(
@@ -142,8 +144,12 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         log: &Latch<M, Option<LoadLog>>,
         threads: usize,
     ) -> Result<Loaded, OpError> {
-        let rows = M::Word::new(0);
-        let gathered = each(threads, || build_segments(context, &bulk, source, log, &rows))?;
+        let (rows, has_failed) = (M::Word::new(0), M::Word::new(0));
+        let gathered = each(threads, || {
+            let built = build_segments(context, &bulk, source, log, (&rows, &has_failed));
+            has_failed.fetch_max(built.is_err().into(), Ordering::Relaxed);
+            built
+        })?;
         let rows = rows.load(Ordering::Relaxed);
         bulk.sort();
         let segments = bulk.len() as u64;
@@ -166,9 +172,10 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
                 gsn = recorder.record(redo, Commit { epoch: inside.epoch, seen });
             }
             context.note_loaded(segments);
+            // Before a transaction can find a row, and change its entries.
+            ordered.adopt();
             gsn
         })?;
-        ordered.adopt();
         drop(untouched);
         drop(section);
         Ok(Loaded::Rows { rows, committed: Committed { gsn, has_changes: gsn > seen } })
@@ -318,7 +325,7 @@ fn build_segments<S: Scheme<M>, M: Machine>(
     bulk: &BulkSegments<'_, M>,
     source: &dyn RowSource,
     log: &Latch<M, Option<LoadLog>>,
-    count: &M::Word,
+    (count, has_failed): (&M::Word, &M::Word),
 ) -> Result<Gathered, OpError> {
     let table = bulk.table();
     let mut gathered = Gathered::new(context);
@@ -326,6 +333,9 @@ fn build_segments<S: Scheme<M>, M: Machine>(
     let (mut rows, mut hashes, mut bits) =
         (SegmentBuffer::new(table.schema()), Vec::new(), Vec::new());
     loop {
+        if has_failed.load(Ordering::Relaxed) != 0 {
+            return Ok(gathered); // Another thread returns the error.
+        }
         rows.clear();
         let next = source.next(&mut rows).map_err(|Stopped| AbortReason::Requested)?;
         let Some(number) = next else { return Ok(gathered) };

@@ -15,9 +15,10 @@
 //!   exact prediction ([`Table::is_exact`]) of a row, it uses [`RowHeader::of_any`], which stays in
 //!   the cache, instead of the row's own header, as long as it has not deleted rows itself.
 //! - `ROWS-3`: a row that was loaded in bulk or restored gets its header when a transaction first
-//!   uses a header of its segment: no transaction can change a row without it. Until then all
-//!   headers of the segment follow from the rows: a present row has the hash of its key and the
-//!   state after [`Scheme::adopt`], an absent one the default header.
+//!   uses a header of its segment: no transaction can delete a row without it, not even one that
+//!   uses [`RowHeader::of_any`]. Until then all headers of the segment follow from the rows: a
+//!   present row has the hash of its key and the state after [`Scheme::adopt`], an absent one the
+//!   default header.
 
 use atoll_machine::{Machine, Ordering, Word, zero_default};
 #[cfg(doc)]

@@ -483,6 +483,50 @@ fn a_load_into_a_folder_is_there_again() {
     }
 }
 
+/// Deletes through exact predictions, which use no row header, and their rollback.
+#[test]
+fn a_row_whose_deletion_is_undone_is_there_again() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let folder = tempfile::tempdir().unwrap();
+        {
+            let db = Database::open(folder.path(), options(scheme)).unwrap();
+            let table = pairs_with(&db, "pairs", &[false]);
+            db.insert_arrow(&table, &[numbers(0..10_000)], LoadOptions::default()).unwrap();
+        }
+        for round in 0..2 {
+            let db = Database::open(folder.path(), options(scheme)).unwrap();
+            let table = db.table("pairs").unwrap();
+            let key = |key: i64| [Value::Int64(key)];
+            let mut tx = db.begin().unwrap();
+            assert!(tx.delete(&table, &key(5)).unwrap() && tx.delete(&table, &key(6)).unwrap());
+            assert_eq!(tx.read(&table, &key(7)).unwrap().is_some(), true);
+            tx.rollback();
+            let gone = db.transaction(|tx| tx.delete(&table, &key(8 + round)));
+            assert!(gone.unwrap());
+            db.transaction(|tx| {
+                assert!(find(tx, &table, 5)?.is_some() && find(tx, &table, 6)?.is_some());
+                assert_eq!(scan(tx, &table, "i0")?.len() as i64, 9_999 - round);
+                Ok(())
+            })
+            .unwrap();
+            let again = db.transaction(|tx| tx.insert(&table, &[Value::Int64(5), Value::Int64(1)]));
+            assert!(matches!(again, Err(Error::DuplicateKey { .. })), "{again:?} under {scheme}");
+        }
+    }
+}
+
+#[test]
+fn a_table_of_another_database_is_refused() {
+    let (one, other) = (
+        Database::create(DatabaseOptions::default()).unwrap(),
+        Database::create(DatabaseOptions::default()).unwrap(),
+    );
+    let table = pairs(&other);
+    let refused = one.insert_arrow(&table, &[numbers(0..10)], LoadOptions::default());
+    assert!(matches!(refused, Err(Error::ForeignTable(_))), "{refused:?}");
+    assert_eq!(table.row_count(), 0);
+}
+
 #[test]
 fn rows_in_key_order_are_predicted_and_the_last_segment_is_filled_on() {
     let db = Database::create(DatabaseOptions::default()).unwrap();

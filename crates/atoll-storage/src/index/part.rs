@@ -107,12 +107,13 @@ impl<'i, M: Machine> PartOf<'i, M> {
         bucket.is(table.bucket(hash, 0)).then(|| table.find_beyond(hash, is_it)).flatten()
     }
 
-    /// Makes room in the table `full`, in which an insert has found no free word, or replaces it by
-    /// one with the same entries and more room, unless another thread has done so.
+    /// Makes room in the table `full`, in which an insert has found no free word in `probes`
+    /// buckets, or replaces it by one with the same entries and more room, unless another thread
+    /// has done so.
     #[cold]
-    pub(super) fn grow(&self, full: &Buckets<M>) {
+    pub(super) fn grow(&self, full: &Buckets<M>, probes: usize) {
         let _growing = Growing::<M>::begin(&self.part.growing);
-        if !ptr::eq(full, self.table(0)) {
+        if !ptr::eq(full, self.table(0)) || full.probes() > probes {
             return;
         }
         let Fill { entries, tombstones } = full.fill_of_words();

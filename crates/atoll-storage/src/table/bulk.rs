@@ -8,13 +8,15 @@
 //!    gate. If the load fails before, dropping the segments frees them.
 //!
 //! - `BULK-1`: a table with a claim has no segment, and gets none but those of the load.
-//! - `BULK-2`: the segments are in the table before the index leads to their rows.
+//! - `BULK-2`: the segments are in the table before the index leads to their rows, and the key
+//!   predictor predicts the rows last. Meanwhile a transaction may find some of the rows and even
+//!   delete them, but it cannot insert, not into a freed slot either.
 
 use std::cmp::Reverse;
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
 
-use super::{Filling, KeyRun, Slot, Table};
+use super::{Filling, KeyPredictor, KeyRun, Slot, Table};
 use crate::directory::Change;
 use crate::error::StorageError;
 use crate::index::BuiltIndex;
@@ -41,6 +43,7 @@ impl<M: Machine> Drop for Adding<'_, M> {
 pub struct BulkSegments<'t, M: Machine> {
     table: &'t Table<M>,
     built: Latch<M, Vec<DetachedSegment<M>>>,
+    predictor: KeyPredictor<M>,
 }
 
 impl<M: Machine> Drop for BulkSegments<'_, M> {
@@ -57,8 +60,14 @@ impl<M: Machine> Table<M> {
     pub fn begin_bulk(&self) -> Option<BulkSegments<'_, M>> {
         let claimed = self.claims.compare_exchange(0, LOADING, Ordering::AcqRel, Ordering::Relaxed);
         claimed.ok()?;
-        let bulk = BulkSegments { table: self, built: Latch::default() };
+        let (built, predictor) = (Latch::default(), KeyPredictor::default());
+        let bulk = BulkSegments { table: self, built, predictor };
         (self.segment_count() == 0).then_some(bulk)
+    }
+
+    /// Whether a load has claimed the table.
+    pub(super) fn is_loading(&self) -> bool {
+        self.claims.load(Ordering::Acquire) & LOADING != 0
     }
 
     /// Announces that the caller is going to add a segment.
@@ -152,7 +161,7 @@ impl<'t, M: Machine> BulkSegments<'t, M> {
         let built = table.barrier().build(number, table.schema(), rows, bits)?;
         for (slot, hash) in hashes.iter().copied().enumerate() {
             if table.is_hash_unique(hash)
-                && let Some(mark) = table.predictor.train(run, hash, RowId::new(number, slot))
+                && let Some(mark) = self.predictor.train(run, hash, RowId::new(number, slot))
             {
                 built.segment().mark_dense(slot, mark);
             }
@@ -167,10 +176,14 @@ impl<'t, M: Machine> BulkSegments<'t, M> {
     }
 
     /// Sorts the segments, after all have been built. They can be read from then on.
+    ///
+    /// # Panics
+    /// When their numbers are not those from 0 on.
     pub fn sort(&mut self) {
         let built = self.built.get_mut();
         built.sort_unstable_by_key(|one| one.segment().number());
-        debug_assert!((0..).zip(built.iter()).all(|(at, one)| one.segment().number() == at));
+        let is_complete = (0..).zip(built.iter()).all(|(at, one)| one.segment().number() == at);
+        assert!(is_complete, "a load builds each segment from 0 on once");
     }
 
     /// Number of segments.
@@ -218,7 +231,8 @@ impl<'t, M: Machine> BulkSegments<'t, M> {
             partly.extend((filled < SEGMENT_ROWS).then_some((number, filled)));
         }
         table.segment_count.fetch_max(count, Ordering::AcqRel);
-        table.index().adopt(index); // BULK-2
+        table.index().adopt(index);
+        table.predictor.adopt(std::mem::take(&mut self.predictor)); // BULK-2
         // Inserters take the last one first, so that the first gaps are filled first.
         partly.sort_unstable_by_key(|(number, _)| Reverse(*number));
         partly.into_iter().for_each(|(at, next)| table.leave(Filling::at(at, next)));

@@ -162,6 +162,13 @@ impl<M: Machine> KeyPredictor<M> {
         self.known.get()
     }
 
+    /// Takes over what another predictor knows, if this one knows nothing.
+    pub(super) fn adopt(&self, other: Self) {
+        if let Some(known) = other.known.into_inner() {
+            let _ = self.known.set(known);
+        }
+    }
+
     /// Predicts the row of this hash. The row, and even its slot, need not exist.
     #[inline]
     pub(super) fn predict(&self, hash: u64) -> Option<RowId> {

@@ -71,6 +71,9 @@ impl<M: Machine> Table<M> {
 
     #[inline(never)]
     fn pop_free(&self) -> Option<RowId> {
+        if self.is_loading() {
+            return None; // BULK-2
+        }
         let row = self.free.take().pop()?;
         self.free_count.fetch_sub(1, Ordering::Relaxed);
         self.invalidate_index_only();
@@ -98,10 +101,10 @@ impl<M: Machine> Table<M> {
     /// A segment that another worker has left, or a new one.
     #[cold]
     fn next_filling(&self, change: Change) -> Result<Filling, StorageError> {
+        let _adding = self.begin_adding()?;
         if let Some(filling) = self.left.take().pop() {
             return Ok(filling);
         }
-        let _adding = self.begin_adding()?;
         Ok(Filling::at(self.add_segment(change)?, 0))
     }
 

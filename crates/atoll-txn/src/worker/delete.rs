@@ -48,6 +48,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             if !meta.has_hash(wanted.hash) {
                 return Step::Again;
             }
+            context.header(row); // ROWS-3
             if let Err(error) = context.table.erase(change, row, &mut self.undo) {
                 return Step::Failed(error.into());
             }

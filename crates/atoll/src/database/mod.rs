@@ -13,7 +13,7 @@ use atoll_storage::Schema;
 use atoll_txn::{Component, SchemeKind, TableOptions};
 
 use crate::acknowledger::Acknowledger;
-use crate::core::Core;
+use crate::core::{Core, Engine};
 use crate::counters::{Accounting, Counters, MemoryAccount};
 use crate::durable::RecoveryReport;
 use crate::durable::flusher::Flusher;
@@ -114,6 +114,11 @@ impl Database {
     fn owned(&self) -> Result<&Arc<Core>> {
         let core = &self.0.core;
         core.check_owner().map(|()| core)
+    }
+
+    /// The engine.
+    pub(crate) fn engine(&self) -> Result<&Engine> {
+        self.owned().map(|core| &core.engine)
     }
 
     /// The acknowledger of a durable database.

@@ -25,6 +25,8 @@ use crate::transaction::{Transaction, TransactionOptions};
 
 /// Rows that are inserted by one call, where they are not loaded in bulk.
 const ROWS_TOGETHER: usize = 1024;
+/// After a load of so many rows, the memory of its buffers is given back at once.
+const ROWS_TRIMMED: u64 = 1 << 18;
 
 /// Rows in Arrow arrays, one for each column of a table and of the column's type
 /// ([`arrow_type`](crate::arrow_type)); `None` for a column that is NULL in all rows.
@@ -100,15 +102,16 @@ impl Database {
         source: &dyn RowSource,
         options: LoadOptions,
     ) -> Result<Option<u64>> {
-        self.check_owner()?;
+        let engine = self.engine()?;
         let threads = options.threads.unwrap_or_else(cpus);
-        let loaded = table.engine.load(&table.core, source, threads);
-        atoll_machine::process::trim_heap();
-        match loaded.map_err(Error::of_op)? {
+        match engine.load(&table.core, source, threads).map_err(Error::of_op)? {
             Loaded::Used => Ok(None),
             Loaded::Rows { rows, committed } => {
                 if let Some(acknowledger) = self.acknowledger()? {
                     acknowledger.acknowledge(committed, options.durability)?;
+                }
+                if rows >= ROWS_TRIMMED {
+                    atoll_machine::process::trim_heap();
                 }
                 Ok(Some(rows))
             }
