@@ -251,7 +251,7 @@ fn a_schema_that_cannot_be_says_why() {
     let many = |count: usize| (0..count).map(|at| int(&format!("c{at}"))).collect::<Vec<_>>();
     let cases: Vec<(Vec<Column>, &[&str], &str)> = vec![
         (vec![], &["a"], "columns"),
-        (many(1601), &["c0"], "1601"),
+        (many(COLUMNS_MAX + 1), &["c0"], "1601"),
         (vec![int("a"), int("a")], &["a"], "named twice"),
         (vec![int("a")], &[], "primary key"),
         (vec![int("a")], &["b"], "\"b\""),
@@ -270,7 +270,7 @@ fn a_schema_that_cannot_be_says_why() {
         let error = Schema::new(columns, key).unwrap_err().to_string();
         assert!(error.contains(says), "{error} should say {says}");
     }
-    Schema::new(many(1600), &["c1599"]).unwrap();
+    Schema::new(many(COLUMNS_MAX), &["c1599"]).unwrap();
 }
 
 #[test]
