@@ -234,6 +234,17 @@ impl<'b> Changes<'b> {
     }
 }
 
+/// Bytes of the complete changes at the beginning of `bytes`; behind them is the beginning of
+/// another one, or something else.
+pub fn complete_bytes(bytes: &[u8]) -> usize {
+    let mut changes = Changes::new(bytes);
+    let mut complete = 0;
+    while !changes.0.0.is_empty() && changes.step().is_some() {
+        complete = bytes.len() - changes.0.0.len();
+    }
+    complete
+}
+
 impl<'b> Iterator for Changes<'b> {
     /// `None` for bytes that are not a change; the iterator ends after it.
     type Item = Option<Change<'b>>;
@@ -356,6 +367,18 @@ mod tests {
         assert_eq!(first.cells, [(0, Some(&b"eight by"[..])), (255, None), (2, Some(&b""[..]))]);
         assert_eq!((changes[1].head.kind, changes[1].cells.len()), (Kind::Delete, 0));
         assert_eq!(changes[2].cells, [(7, Some(&[5; 300][..]))]);
+    }
+
+    #[test]
+    fn the_complete_changes_of_any_beginning_are_counted() {
+        let bytes = sample();
+        let ends: Vec<usize> = (0..=bytes.len()).map(|len| complete_bytes(&bytes[..len])).collect();
+        assert_eq!((ends[0], ends[bytes.len()]), (0, bytes.len()));
+        for (len, end) in ends.iter().enumerate() {
+            let whole = Changes::new(&bytes[..*end]).map(Option::unwrap).count();
+            let read = Changes::new(&bytes[..len]).take_while(Option::is_some).count();
+            assert_eq!(whole, read, "of {len} bytes");
+        }
     }
 
     #[test]

@@ -178,6 +178,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         })?;
         drop(untouched);
         drop(section);
+        self.registry.count_load();
         Ok(Loaded::Rows { rows, committed: Committed { gsn, has_changes: gsn > seen } })
     }
 

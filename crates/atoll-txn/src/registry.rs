@@ -38,6 +38,8 @@ pub struct Registry<M: Machine> {
     handed_over: Latch<M, Vec<HandedOver>>,
     /// The number of snapshots being taken: each from before its cut until its taker has collected.
     takers: M::Word,
+    /// Bulk loads that have been published; each counts as a commit.
+    loads: M::Word,
 }
 
 /// The time from before a cut until [`Taking::collect`]; dropped when the snapshot is complete.
@@ -77,7 +79,8 @@ pub struct Counts {
 
 impl<M: Machine> Default for Registry<M> {
     fn default() -> Self {
-        Self { contexts: Latch::default(), handed_over: Latch::default(), takers: M::Word::new(0) }
+        let (takers, loads) = (M::Word::new(0), M::Word::new(0));
+        Self { contexts: Latch::default(), handed_over: Latch::default(), takers, loads }
     }
 }
 
@@ -96,9 +99,15 @@ impl<M: Machine> Registry<M> {
 
     /// The counts of all transactions that have ended.
     pub fn counts(&self) -> Counts {
-        let mut sum = Counts::default();
+        let commits = self.loads.load(Ordering::Relaxed);
+        let mut sum = Counts { commits, ..Counts::default() };
         self.each(|context| sum.add(context.counts()));
         sum
+    }
+
+    /// Counts a bulk load.
+    pub(crate) fn count_load(&self) {
+        self.loads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Announces a snapshot. The taker calls this before the cut, so that a worker that sees the

@@ -27,7 +27,7 @@ use atoll_log::files::place_of;
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
 use atoll_machine::{Medium, Native};
-use atoll_storage::Table;
+use atoll_storage::{Table, redo};
 use atoll_txn::describe;
 
 use crate::core::Engine;
@@ -38,6 +38,8 @@ use batch::{Batch, PendingBlock};
 
 /// Batches that may wait for an applier.
 const BATCHES: usize = 16;
+/// Bytes of a transaction's pieces that are passed on together.
+const JOINED_BYTES: usize = 4 << 20;
 /// Bytes that a thread reads between two reports of its progress.
 const REPORT_BYTES: u64 = 1 << 20;
 
@@ -334,17 +336,25 @@ impl Common<'_> {
             return Ok(());
         };
         // The pieces are read again from the log: kept in memory, those of a transaction that never
-        // commits could fill it.
+        // commits could fill it. For the same reason they are passed on a few at a time; a change
+        // may be in several pieces.
         let back = read.scan.place();
-        let mut all = Vec::new();
+        let mut joined = Vec::new();
         for lsn in pieces {
             read.scan.go_to(lsn);
             let piece = read.scan.read_next()?;
-            all.extend_from_slice(piece.map(|(_, payload)| payload).unwrap_or_default());
+            joined.extend_from_slice(piece.map(|(_, payload)| payload).unwrap_or_default());
+            if joined.len() >= JOINED_BYTES
+                && let complete @ 1.. = redo::complete_bytes(&joined)
+            {
+                let rest = joined.split_off(complete);
+                read.batch.push_joined(held.header, std::mem::replace(&mut joined, rest));
+                read.send();
+            }
         }
         read.scan.go_back(back);
-        all.extend_from_slice(held.chunk.payload(header));
-        read.batch.push_joined(held.header, all);
+        joined.extend_from_slice(held.chunk.payload(header));
+        read.batch.push_joined(held.header, joined);
         Ok(())
     }
 
