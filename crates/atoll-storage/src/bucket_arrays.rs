@@ -82,7 +82,7 @@ impl Size {
     /// The bucket of a hash. Buckets rise with hashes, and each has about the same share of them.
     #[inline]
     pub(crate) const fn bucket_of(self, hash: u64) -> usize {
-        ((hash >> (u64::BITS - HASH_BITS)) * self.quarters() >> self.shift()) as usize
+        (((hash >> (u64::BITS - HASH_BITS)) * self.quarters()) >> self.shift()) as usize
     }
 }
 

@@ -131,7 +131,7 @@ fn who_adds_to_a_part_of_a_gap_comes_after_those_who_watched_the_whole() {
 fn count(seed: u64) -> (u64, u64) {
     let scheme = TicToc::new(&SchemeOptions::default());
     let world = Rc::new(World { scheme, few: Few::default() });
-    world.few.rows.iter().for_each(|row| TicToc::<Stepped>::adopt(row));
+    world.few.rows.iter().for_each(TicToc::<Stepped>::adopt);
     // The first commit of an epoch is ordered after all commits before it, so it is made before
     // there are any.
     let [mut other, mut reader, one, two] = [0, 1, 2, 3].map(|at| {
@@ -193,7 +193,7 @@ fn no_addition_is_lost_beside_a_reader_that_extends_a_row_in_vain() {
 fn who_changes_what_was_read_by_one_that_fails_comes_after_all_that_it_read() {
     for is_gap in [false, true] {
         let world = World { scheme: TicToc::new(&SchemeOptions::default()), few: Few::default() };
-        world.few.rows.iter().for_each(|row| TicToc::<Stepped>::adopt(row));
+        world.few.rows.iter().for_each(TicToc::<Stepped>::adopt);
         let begin = |local: &mut Local| world.scheme.begin(local, &Start::default()).unwrap();
         let [mut other, mut reader, mut writer] = [0, 1, 2].map(|at| world.scheme.local(at));
         // The first commit of an epoch is ordered after all commits before it, so it is made before

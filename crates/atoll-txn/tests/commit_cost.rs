@@ -13,10 +13,12 @@ use atoll_txn::any::{AnyEngine, AnyTxn, Attached};
 use atoll_txn::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use atoll_txn::{AbortReason, Begin, Engine, EngineOptions, OpError, Pool, Scheme, TableOptions};
 
+/// Reported writes until something happens, and what.
+type Soon = Option<(u32, Box<dyn FnOnce()>)>;
+
 thread_local! {
     static SPENT: Cell<u64> = const { Cell::new(0) };
-    /// Reported writes until something happens, and what.
-    static SOON: RefCell<Option<(u32, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+    static SOON: RefCell<Soon> = const { RefCell::new(None) };
 }
 
 fn spend(units: u64) {

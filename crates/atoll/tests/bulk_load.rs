@@ -499,7 +499,7 @@ fn a_row_whose_deletion_is_undone_is_there_again() {
             let key = |key: i64| [Value::Int64(key)];
             let mut tx = db.begin().unwrap();
             assert!(tx.delete(&table, &key(5)).unwrap() && tx.delete(&table, &key(6)).unwrap());
-            assert_eq!(tx.read(&table, &key(7)).unwrap().is_some(), true);
+            assert!(tx.read(&table, &key(7)).unwrap().is_some());
             tx.rollback();
             let gone = db.transaction(|tx| tx.delete(&table, &key(8 + round)));
             assert!(gone.unwrap());
