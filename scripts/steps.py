@@ -4,10 +4,11 @@
     scripts/steps.py [--steps N] [--after S] [--per SYMBOL] [--lines SYMBOL] -- PROGRAM ARGS...
 
 Starts the program, waits S seconds, stops its busiest thread and steps through N instructions. Says
-for each function how many of them were its own; with --per, divided by how often a function whose
-name ends with SYMBOL was entered; with --lines, for the source lines of the functions whose names
-contain SYMBOL. Give it a program with debug information, and a run of many seconds: a step takes some
-ten microseconds, and a program that ends meanwhile is counted with its end.
+for each function how many of them were its own; with --per, the mean and the median from one
+entry of a function whose name ends with SYMBOL to the next; with --lines, for the source lines of
+the functions whose names contain SYMBOL. Give it a program with debug information, and a run of
+many seconds: a step takes some ten microseconds, and a program that ends meanwhile is counted with
+its end.
 
     CARGO_PROFILE_RELEASE_DEBUG=1 cargo build --release -p atoll-bench --example bench
     scripts/steps.py --per Row::copy --lines visit -- target/release/examples/bench ycsb \\
@@ -24,6 +25,7 @@ import ctypes
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -145,14 +147,20 @@ def main():
     args = parser.parse_args()
     with running(args.command, args.after) as (symbols, process):
         places = [symbols.place(at) for at in step(busiest(process), args.steps)]
-    own = collections.Counter(places)
-    starts = dict(zip(symbols.starts, symbols.names))
     per = 1
     if args.per:
-        per = sum(n for at, n in own.items() if starts.get(at, "").endswith(args.per))
-        if per == 0:
-            sys.exit(f"no function whose name ends with {args.per!r} was entered")
-    print(f"{len(places)} instructions, {len(places) / per:.1f} per {args.per or 'run'}")
+        starts = {at for at, name in zip(symbols.starts, symbols.names) if name.endswith(args.per)}
+        entries = [at for at, place in enumerate(places) if place in starts]
+        per = len(entries) - 1
+        if per < 1:
+            sys.exit(f"no function whose name ends with {args.per!r} was entered twice")
+        # From the first entry to the last, so that every run is a whole one.
+        median = statistics.median(b - a for a, b in zip(entries, entries[1:]))
+        places = places[entries[0] : entries[-1]]
+        print(f"{len(places) / per:.1f} instructions per {args.per}, median {median:.1f}")
+    else:
+        print(f"{len(places)} instructions")
+    own = collections.Counter(places)
     counted = collections.Counter()
     if args.lines:
         chosen = [at for at in own if args.lines in symbols.name(at)]

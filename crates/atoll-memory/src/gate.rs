@@ -22,12 +22,14 @@
 //!   none will enter under one.
 //! - `GATE-2`: all members inside under one epoch read the same [`Inside::frontier`], so they agree
 //!   on which extents are frozen. The frontier of an epoch is written before the epoch becomes
-//!   visible. Its slot is reused only two epochs later, when no member can be inside under it.
+//!   visible. Its slot is reused only two epochs later, when no member can be inside under it. The
+//!   same holds for the number of cuts before the epoch.
 //!
 //! | field | written by | read by | ordering |
 //! |---|---|---|---|
 //! | `epoch` | `advance` (one at a time) | members, `advance` | SeqCst / Acquire |
 //! | `frontier[e % 2]` | `advance` to `e` | members inside under `e` | by `epoch` |
+//! | `cuts[e % 2]` | `advance` to `e` | members inside under `e`, `cuts` | Release / Acquire |
 //! | `shown` | `drain` | `drain` | Release / Acquire |
 //! | `slots[i]` | its member | `drain` | Release (+ barrier to enter) / Acquire |
 //!
@@ -57,6 +59,8 @@ struct Line(AtomicU64);
 pub struct Gate {
     epoch: Line,
     frontier: [Line; 2],
+    /// Cuts before the epoch, by its parity.
+    cuts: [Line; 2],
     /// The newest epoch for which a thread has executed the barrier of `drain`.
     shown: Line,
     slots: Vec<Line>,
@@ -95,6 +99,7 @@ impl Gate {
         Self {
             epoch: line(1),
             frontier: [line(0), line(0)],
+            cuts: [line(0), line(0)],
             shown: line(1),
             slots: (0..MEMBERS_MAX).map(|_| line(OUTSIDE)).collect(),
             free: Mutex::new(Slots { free: (0..MEMBERS_MAX).rev().collect(), used: 0 }),
@@ -116,13 +121,36 @@ impl Gate {
         Some(Member { gate: Arc::clone(self), slot })
     }
 
+    /// How many cuts there were before this epoch, for a member that is inside under it: cuts are
+    /// the ends of the epochs that snapshots show.
+    #[inline]
+    pub fn cuts_before(&self, epoch: u64) -> u64 {
+        self.cuts[(epoch % 2) as usize].0.load(Ordering::Acquire)
+    }
+
+    /// How many cuts there were before the current epoch.
+    #[inline]
+    pub fn cuts(&self) -> u64 {
+        loop {
+            let epoch = self.epoch();
+            let cuts = self.cuts_before(epoch);
+            // The slot is reused only after another epoch has become visible.
+            if self.epoch() == epoch {
+                return cuts;
+            }
+        }
+    }
+
     /// Makes the next epoch visible and returns it; every extent with a birth up to `frontier` is
-    /// frozen in it. Only one thread at a time may advance. Members may still be inside under the
+    /// frozen in it. `is_cut` says whether a snapshot shows the epoch that ends. Only one thread at a time may advance. Members may still be inside under the
     /// old epoch until [`Gate::drain`] returns.
-    pub fn advance(&self, frontier: u64) -> u64 {
-        let next = self.epoch.0.load(Ordering::Relaxed) + 1;
+    pub fn advance(&self, frontier: u64, is_cut: bool) -> u64 {
+        let epoch = self.epoch.0.load(Ordering::Relaxed);
+        let next = epoch + 1;
         // GATE-2: the last readers of this slot were inside under `next - 2`, drained since.
         self.frontier[(next % 2) as usize].0.store(frontier, Ordering::Relaxed);
+        let cuts = self.cuts_before(epoch) + u64::from(is_cut);
+        self.cuts[(next % 2) as usize].0.store(cuts, Ordering::Release);
         self.epoch.0.store(next, Ordering::SeqCst);
         next
     }

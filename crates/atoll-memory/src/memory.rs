@@ -163,6 +163,18 @@ impl Memory {
         self.gate.epoch()
     }
 
+    /// How many cuts there were before the current epoch.
+    #[inline]
+    pub fn cuts(&self) -> u64 {
+        self.gate.cuts()
+    }
+
+    /// As [`Gate::cuts_before`].
+    #[inline]
+    pub fn cuts_before(&self, epoch: u64) -> u64 {
+        self.gate.cuts_before(epoch)
+    }
+
     /// Allocates an extent of at least `size_bytes`; its contents are undefined.
     ///
     /// # Errors
@@ -244,7 +256,7 @@ impl Memory {
         let epoch = self.gate.epoch();
         lock(&self.epochs).hold(epoch); // MEMORY-3
         *frontier = epoch;
-        let next = self.gate.advance(epoch);
+        let next = self.gate.advance(epoch, true);
         self.seal(next);
         Cut { epoch, root: self.sealed_root.load(Ordering::Relaxed) }
     }
@@ -271,12 +283,14 @@ impl Memory {
         self.advance();
     }
 
-    /// Begins a new epoch without a cut.
-    fn advance(&self) {
+    /// Begins a new epoch without a cut, and waits until no worker is inside under an earlier one.
+    /// Extents that no lease shows are not frozen in it. A thread that is inside must not call
+    /// this.
+    pub fn advance(&self) {
         let mut frontier = atoll_machine::lock_patiently(&self.advancing);
         let before = std::mem::replace(&mut *frontier, lock(&self.epochs).newest_held());
         self.thawing.store(before, Ordering::Relaxed); // Visible with the epoch: MEMORY-4.
-        let next = self.gate.advance(*frontier);
+        let next = self.gate.advance(*frontier, false);
         self.seal(next);
         self.thawing.store(0, Ordering::Release);
         drop(frontier);

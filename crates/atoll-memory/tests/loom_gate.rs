@@ -118,7 +118,7 @@ impl<D: Door> World<D> {
 
     /// As `Memory::cut`: the place of the extent that the snapshot shows.
     fn cut(&self) -> u64 {
-        let next = self.gate.advance(self.gate.epoch());
+        let next = self.gate.advance(self.gate.epoch(), true);
         self.seal(next);
         self.sealed_place.load(Ordering::Relaxed)
     }
@@ -128,7 +128,7 @@ impl<D: Door> World<D> {
     /// As `Memory::release` of the lease that `cut` began in epoch 1.
     fn thaw(&self) {
         self.thawing.store(1, Ordering::Relaxed);
-        let next = self.gate.advance(0);
+        let next = self.gate.advance(0, false);
         self.seal(next);
         self.thawing.store(0, Ordering::Release);
     }
@@ -216,6 +216,36 @@ fn epochs_beside_two_members<D: Door>(gate: D) {
         gate.drain(epoch);
     }
     members.into_iter().for_each(|member| member.join().unwrap());
+}
+
+/// A member and a thread outside count cuts, while epochs begin with and without a cut.
+fn cuts_are_counted_by_epoch() {
+    const CUTS_BEFORE: [u64; 4] = [0, 0, 1, 1];
+    let gate = Arc::new(Gate::new());
+    let mut member = gate.join().unwrap();
+    let counter = {
+        let gate = Arc::clone(&gate);
+        thread::spawn(move || {
+            let epoch = gate.epoch();
+            let cuts = gate.cuts();
+            assert!(cuts >= CUTS_BEFORE[epoch as usize]);
+            let section = member.enter();
+            let inside = section.inside().epoch;
+            assert_eq!(gate.cuts_before(inside), CUTS_BEFORE[inside as usize]);
+            assert!(gate.cuts_before(inside) >= cuts);
+        })
+    };
+    for is_cut in [true, false] {
+        let epoch = gate.advance(0, is_cut);
+        gate.drain(epoch);
+    }
+    counter.join().unwrap();
+    assert_eq!(gate.cuts(), 1);
+}
+
+#[test]
+fn cuts_are_counted_by_the_epochs_that_begin_with_them() {
+    explore(2, cuts_are_counted_by_epoch);
 }
 
 #[test]

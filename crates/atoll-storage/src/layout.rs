@@ -11,7 +11,7 @@
 //! table     birth | table id | schema | schema bytes | segments | mid node × 59
 //! mid       birth | leaf node × 255
 //! leaf      birth | segment node × 255
-//! segment   birth | filled | columns | presence | its birth | 3 unused | column × columns
+//! segment   birth | filled | columns | presence | its birth | capacity | 2 unused | column × columns
 //! column    values | birth | validity | birth | heap list | birth | min | max
 //! heap list entries | capacity | (block, bytes) × capacity
 //! schema    see crate::schema_codec
@@ -20,17 +20,20 @@
 //! The segments of a table are numbered from 0; segment `n` is entry `n % 255` of leaf `n / 255 %
 //! 255` of mid node `n / 255 / 255`.
 
-/// Rows of a segment: one Arrow record batch.
+/// The most rows of a segment: one Arrow record batch.
 pub const SEGMENT_ROWS: usize = 8192;
+/// Rows of the smallest segment, and the factor by which segments grow.
+const SEGMENT_ROWS_FIRST: usize = 128;
+const SEGMENT_GROWTH: usize = 8;
 /// Bits of a slot within a row id.
 pub const SLOT_BITS: u32 = SEGMENT_ROWS.trailing_zeros();
-/// Bytes of a bitmap with a bit for each slot.
-pub const BITMAP_BYTES: u64 = SEGMENT_ROWS as u64 / 8;
+/// Bytes of a bitmap with a bit for each slot of the largest segment.
+pub const BITMAP_BYTES: u64 = bitmap_bytes(SEGMENT_ROWS as u64);
 
 /// "ATOLLDIR", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLDIR");
 /// Version number of this format; a reader refuses any other.
-pub const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 2;
 
 /// Bytes of a word.
 pub const WORD: u64 = 8;
@@ -98,6 +101,8 @@ pub mod segment {
     pub const PRESENCE: u64 = 3 * WORD;
     /// Its birth.
     pub const PRESENCE_BIRTH: u64 = 4 * WORD;
+    /// Capacity: slots for which each extent has room. Extents may be larger.
+    pub const CAPACITY: u64 = 5 * WORD;
 }
 
 /// Offsets within a column's line of a segment node, in bytes.
@@ -145,9 +150,29 @@ pub const fn column_line(column: usize) -> u64 {
     SEGMENT_LINE_BYTES * (1 + column as u64)
 }
 
-/// Bytes of a column's values in a segment.
-pub const fn values_bytes(width: usize) -> u64 {
-    if width == 0 { BITMAP_BYTES } else { (SEGMENT_ROWS * width) as u64 }
+/// The capacity of a segment for so many rows, at most [`SEGMENT_ROWS`].
+pub const fn capacity_for(rows: usize) -> usize {
+    let mut capacity = SEGMENT_ROWS_FIRST;
+    while capacity < rows && capacity < SEGMENT_ROWS {
+        capacity *= SEGMENT_GROWTH;
+    }
+    capacity
+}
+const _: () = assert!(capacity_for(SEGMENT_ROWS) == SEGMENT_ROWS, "the last step is a whole one");
+
+/// Whether a segment can have this capacity.
+pub const fn is_capacity(rows: u64) -> bool {
+    rows <= SEGMENT_ROWS as u64 && rows == capacity_for(rows as usize) as u64
+}
+
+/// Bytes of a bitmap with a bit for each of these slots, a multiple of 64.
+pub const fn bitmap_bytes(slots: u64) -> u64 {
+    slots / 8
+}
+
+/// Bytes of a column's values in a segment with room for `rows`; `width` is 0 for a bit.
+pub const fn values_bytes(width: usize, rows: u64) -> u64 {
+    if width == 0 { bitmap_bytes(rows) } else { rows * width as u64 }
 }
 
 /// Bytes of a heap list for `capacity` blocks.

@@ -9,10 +9,9 @@ use atoll_memory::View;
 
 use crate::error::StorageError;
 use crate::layout::{
-    BITMAP_BYTES, FAN_NODE_BYTES, FANOUT, FORMAT, MAGIC, ROOT_HEADER_WORDS, SEGMENT_ROWS,
-    SEGMENTS_MAX, TABLE_HEADER_WORDS, TABLE_NODE_BYTES, TABLES_MAX, TableId, WORD, column,
-    column_line, heap_list, heap_list_bytes, root, segment, segment_node_bytes, table,
-    values_bytes,
+    FAN_NODE_BYTES, FANOUT, FORMAT, MAGIC, ROOT_HEADER_WORDS, SEGMENTS_MAX, TABLE_HEADER_WORDS,
+    TABLE_NODE_BYTES, TABLES_MAX, TableId, WORD, bitmap_bytes, column, column_line, heap_list,
+    heap_list_bytes, is_capacity, root, segment, segment_node_bytes, table, values_bytes,
 };
 use crate::schema_codec;
 use crate::types::{DataType, NAME_BYTES_MAX, Schema, Value};
@@ -47,8 +46,10 @@ pub struct Span {
 /// A segment of a snapshot.
 #[derive(Debug, Clone)]
 pub struct SegmentView {
-    /// Slots that have ever been filled.
+    /// Slots that have ever been filled, at most the capacity.
     pub filled: usize,
+    /// Slots for which the extents have room.
+    pub capacity: usize,
     /// Presence bitmap.
     pub presence: Span,
     node: u64,
@@ -137,14 +138,18 @@ impl TableView {
         let node = view.load_u64(leaf + (1 + entry) * WORD);
         check(view, "segment", node, segment_node_bytes(columns))?;
         let filled = view.load_u64(node + segment::FILLED);
-        if filled > SEGMENT_ROWS as u64 || view.load_u64(node + segment::COLUMNS) != columns as u64
-        {
+        let capacity = view.load_u64(node + segment::CAPACITY);
+        let is_sound = is_capacity(capacity)
+            && filled <= capacity
+            && view.load_u64(node + segment::COLUMNS) == columns as u64;
+        if !is_sound {
             return Err(corrupt("segment", node));
         }
         let offset = view.load_u64(node + segment::PRESENCE);
-        let offset = check(view, "presence bitmap", offset, BITMAP_BYTES)?;
-        let presence = Span { offset, bytes: BITMAP_BYTES };
-        Ok(SegmentView { filled: filled as usize, presence, node })
+        let bytes = bitmap_bytes(capacity);
+        let offset = check(view, "presence bitmap", offset, bytes)?;
+        let presence = Span { offset, bytes };
+        Ok(SegmentView { filled: filled as usize, capacity: capacity as usize, presence, node })
     }
 
     /// The extents of a column of a segment.
@@ -162,14 +167,17 @@ impl TableView {
     ) -> Result<ColumnView, StorageError> {
         let described = &self.schema.columns()[at];
         let line = segment.node + column_line(at);
-        let bytes = values_bytes(described.data_type.width());
+        let capacity = segment.capacity as u64;
+        let bytes = values_bytes(described.data_type.width(), capacity);
         let span = |what, offset, bytes| {
             check(view, what, offset, bytes).map(|offset| Span { offset, bytes })
         };
         let values = span("values", view.load_u64(line + column::VALUES), bytes)?;
         let validity = described
             .nullable
-            .then(|| span("validity", view.load_u64(line + column::VALIDITY), BITMAP_BYTES))
+            .then(|| {
+                span("validity", view.load_u64(line + column::VALIDITY), bitmap_bytes(capacity))
+            })
             .transpose()?;
         let list = view.load_u64(line + column::HEAP);
         let heap =

@@ -10,7 +10,7 @@ use atoll_machine::{Hints, Machine};
 use crate::directory::Change;
 use crate::error::StorageError;
 use crate::image::{self, Plain};
-use crate::layout::{RowId, SEGMENT_ROWS};
+use crate::layout::{RowId, SEGMENT_ROWS, capacity_for};
 use crate::redo::{Cell as NewValue, Head, Kind};
 use crate::segment::{Cell, SegmentImage};
 use crate::table::{Filling, Table};
@@ -23,7 +23,18 @@ impl<M: Machine> Table<M> {
     /// [`StorageError::Memory`], [`StorageError::TableFull`].
     pub fn add_segments(&self, change: Change, count: u64) -> Result<(), StorageError> {
         while self.segment_count() < count {
-            self.add_segment(change)?;
+            // It grows with its rows.
+            self.add_segment(change, capacity_for(0))?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for so many rows in a segment.
+    fn grow_alone(&self, change: Change, number: u64, rows: usize) -> Result<(), StorageError> {
+        let segment = self.slot(RowId::new(number, 0)).segment();
+        let capacity = capacity_for(rows) as u64;
+        if capacity > segment.capacity() {
+            self.barrier().grow_alone(change, segment, self.schema(), capacity)?;
         }
         Ok(())
     }
@@ -59,6 +70,7 @@ impl<M: Machine> Table<M> {
                 return Err(self.bad(row, "the image of a column does not fit the table"));
             }
         }
+        self.grow_alone(change, number, filled)?;
         let segment = self.slot(row).segment();
         self.barrier().fill_segment(change, segment, self.schema(), image)?;
         self.forget_views_of_absent(change, number, image)
@@ -133,6 +145,7 @@ impl<M: Machine> Table<M> {
         if kind == Kind::Put && !has_each(columns.len(), cells) {
             return Err(self.bad(row, "a row without all of its columns"));
         }
+        self.grow_alone(change, row.segment(), row.slot() + 1)?;
         for (at, plain) in cells {
             self.overwrite(change, row, *at, *plain)?;
         }
@@ -200,12 +213,12 @@ impl<M: Machine> Table<M> {
     /// Ends the restore, after all changes have been applied: finds the free slots.
     pub fn end_restore(&self) {
         for number in 0..self.segment_count() {
-            let present = |slot: &usize| self.is_present(RowId::new(number, *slot));
-            let filled = (0..SEGMENT_ROWS).rev().find(present).map_or(0, |last| last + 1);
-            for slot in (0..filled).filter(|slot| !present(slot)) {
-                self.free(RowId::new(number, slot));
-            }
-            self.leave(Filling::at(number, filled));
+            let slots = self.slots_of(number);
+            let capacity = slots.clone().count();
+            let present = |row: &RowId| self.is_present(*row);
+            let filled = slots.clone().rev().find(present).map_or(0, |last| last.slot() + 1);
+            slots.take(filled).filter(|row| !present(row)).for_each(|row| self.free(row));
+            self.leave(Filling::at(number, filled, capacity));
         }
     }
 

@@ -11,7 +11,7 @@ use atoll_machine::huge_pages::{self, Array, Need};
 use atoll_machine::{Latch, Latched, Machine, Ordering, ZeroDefault};
 
 use crate::flat::{Flat, Locked};
-use crate::layout::{RowId, SEGMENT_ROWS, SLOT_BITS};
+use crate::layout::{RowId, SEGMENT_ROWS};
 
 type Pointers<T, M> = Flat<AtomicPtr<T>, M>;
 
@@ -184,6 +184,11 @@ const BLOCK_SEGMENTS: u64 = 32;
 
 type Rows<T> = [T; SEGMENT_ROWS];
 
+/// A small table may have few rows, which then share a page.
+fn need_of(segment: u64) -> Need {
+    if segment == 0 { Need::Sparse } else { Need::Long }
+}
+
 /// One value for each row of a table. Blocks of values are allocated at first use and are large
 /// enough for huge pages. If the bytes of default values are 0, a block takes memory only for the
 /// pages of rows that were accessed. The values of rows that were loaded in bulk are made one
@@ -220,12 +225,22 @@ impl<T, M: Machine> PerRow<T, M> {
         rows.map(|rows| &rows[row.slot()])
     }
 
-    /// Makes the values of a segment with `make`, unless they have been made.
+    /// Makes the values of a segment, unless they have been made: those of `rows`, which are in the
+    /// segment, with `set`, which gets the default value.
     #[cold]
-    pub fn make_segment(&self, segment: u64, make: impl Fn(RowId) -> T) {
-        let first = segment << SLOT_BITS;
-        let make = |at| make(RowId(first + at as u64));
-        self.make_block(segment, (segment, 1), |len| huge_pages::collect(len, make));
+    pub fn make_segment(
+        &self,
+        segment: u64,
+        rows: impl Iterator<Item = RowId>,
+        set: impl Fn(RowId, &T),
+    ) where
+        T: ZeroDefault,
+    {
+        self.make_block(segment, (segment, 1), |len| {
+            let values: Array<T> = huge_pages::defaults(need_of(segment), len);
+            rows.for_each(|row| set(row, &values[row.slot()]));
+            values
+        });
     }
 
     /// Makes the block of a segment, unless its values have been made. The segments before `from`
@@ -243,9 +258,8 @@ impl<T, M: Machine> PerRow<T, M> {
         };
         let end = first + len;
         let first = first.max(from);
-        // A small table may have few rows, which then share a page.
-        let need = if segment == 0 { Need::Sparse } else { Need::Long };
-        self.make_block(segment, (first, end - first), |len| huge_pages::defaults(need, len));
+        let make = |len| huge_pages::defaults(need_of(segment), len);
+        self.make_block(segment, (first, end - first), make);
     }
 
     fn make_block(
@@ -379,13 +393,16 @@ mod tests {
         let get =
             |segment, slot| Some(values.get(RowId::new(segment, slot))?.load(Ordering::Relaxed));
         // Of the first 43 segments, which were loaded.
-        values.make_segment(40, |row| AtomicU64::new(row.0));
+        let set = |row: RowId, value: &AtomicU64| value.store(row.0, Ordering::Relaxed);
+        let some = |segment| (0..50).map(move |slot| RowId::new(segment, slot));
+        values.make_segment(40, some(40), set);
         assert_eq!(get(40, 17), Some(RowId::new(40, 17).0));
         assert_eq!((get(39, 0), get(41, 0), get(43, 0)), (None, None, None));
         values.make(50, 43);
         assert_eq!((get(42, 0), get(43, 5), get(63, 0)), (None, Some(0), Some(0)));
-        values.make_segment(42, |row| AtomicU64::new(row.0));
-        values.make_segment(40, |_| unreachable!("they are made once"));
+        values.make_segment(42, some(42), set);
+        values.make_segment(40, some(40), |_, _| unreachable!("they are made once"));
+        assert_eq!(get(42, 50), Some(0), "not one of the rows");
         assert_eq!(
             (get(40, 17), get(42, 3)),
             (Some(RowId::new(40, 17).0), Some(RowId::new(42, 3).0))

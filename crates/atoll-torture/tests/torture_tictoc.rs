@@ -16,7 +16,7 @@ use atoll_txn::schemes::tictoc::{GapState, Local, State, TicToc};
 use atoll_txn::{Scheme, SchemeOptions};
 
 const SEEDS: u64 = 2000;
-const EPOCH: u64 = 1;
+const CUTS: u64 = 1;
 
 /// Two rows, and a gap with the gap that results from splitting it.
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl World {
             self.scheme.end(local, &self.few, false);
             return None;
         }
-        let section = Section { epoch: EPOCH, is_part: false };
+        let section = Section { cuts: CUTS, is_part: false };
         let is_good = self.scheme.validate(local, &self.few, section).is_ok();
         if is_good {
             store();

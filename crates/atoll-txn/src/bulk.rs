@@ -23,8 +23,7 @@ use atoll_storage::ordered::{BuiltTree, EntryRun};
 use atoll_storage::redo::Redo;
 use atoll_storage::table::hash_buffered;
 use atoll_storage::{
-    BulkSegments, Change, KeyRun, RowId, SEGMENT_ROWS, Schema, SegmentBuffer, Slot, Table, TableId,
-    Value,
+    BulkSegments, Change, KeyRun, RowId, Schema, SegmentBuffer, Slot, Table, TableId, Value,
 };
 
 use crate::engine::Engine;
@@ -228,7 +227,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let table = &*context.table;
         let mut member = self.memory().join();
         let _section = member.as_mut().map(|member| member.enter());
-        for row in (0..SEGMENT_ROWS).map(|slot| RowId::new(number, slot)) {
+        for row in table.slots_of(number) {
             if !table.is_present(row) {
                 continue;
             }

@@ -17,8 +17,8 @@
 //!   the index; the inserter adds its entry before it calls `insert_into_gap`. The engine executes
 //!   a fence between the two steps on both sides (the latch of a leaf of an ordered index is one),
 //!   so at least one of the two sees the other.
-//! - `SCHEME-4`: a transaction that commits in a later epoch than another is ordered after it, so
-//!   that a snapshot, which is a cut between epochs, has a place in the serial order.
+//! - `SCHEME-4`: if a snapshot was cut between the sections in which two transactions commit, the
+//!   second is ordered after the first. So the snapshot has a place in the serial order.
 //! - `SCHEME-5`: a reader that does not hold a row checks the row's state before and after it
 //!   reads. A transaction that may have stored into a row leaves it in another state than it found
 //!   it in, even if it rolls back: the reader may have been descheduled during both the store and
@@ -33,8 +33,8 @@ pub use crate::place::{Guarded, Place};
 /// The section of the gate in which a transaction validates and, if it stores at commit, stores.
 #[derive(Debug, Clone, Copy)]
 pub struct Section {
-    /// The epoch of the section.
-    pub epoch: u64,
+    /// How many snapshots were cut before its epoch.
+    pub cuts: u64,
     /// Whether the commit needs several sections because the write set is large, see
     /// [`EngineOptions::rows_in_section`](crate::EngineOptions::rows_in_section).
     pub is_part: bool,
@@ -172,8 +172,8 @@ pub struct Start<'p> {
     pub partitions: &'p [u32],
     /// It will not write.
     pub read_only: bool,
-    /// The epoch of the gate, read before the transaction takes a timestamp.
-    pub epoch: u64,
+    /// How many snapshots have been cut, read before the transaction takes a timestamp.
+    pub cuts: u64,
 }
 
 /// What a scheme found when it granted a read.

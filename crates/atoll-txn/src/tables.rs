@@ -216,14 +216,11 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         let loaded = self.loaded.load(Ordering::Acquire);
         if row.segment() < loaded {
             // ROWS-3
-            self.rows.make_segment(row.segment(), |row| {
-                if !self.table.is_present(row) {
-                    return RowHeader::default();
-                }
-                let header = RowHeader::default();
+            let slots = self.table.slots_of(row.segment());
+            let present = slots.filter(|row| self.table.is_present(*row));
+            self.rows.make_segment(row.segment(), present, |row, header| {
                 header.set_hash(self.table.hash_stored(self.table.slot(row)));
                 S::adopt(&header.state);
-                header
             });
         } else {
             self.rows.make(row.segment(), loaded);

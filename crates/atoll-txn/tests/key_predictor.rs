@@ -48,15 +48,15 @@ fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored(
     let scheme = Silo::new(&SchemeOptions::default());
     let (engine, table) = waiting::engine(scheme, &TableOptions::default());
     let mut member = engine.memory().upkeep();
-    let section = member.enter();
-    let change = Change::forward(section.inside());
     let (mut filling, mut undo) = (Filling::default(), UndoList::default());
     for key in 0..ROWS {
+        table.make_room(&mut member, &mut filling, 1).unwrap();
+        let section = member.enter();
+        let change = Change::forward(section.inside());
         let row = table.claim(change, &mut filling).unwrap();
         table.fill_rows(change, &[row], &[key.cast_signed().into(), 0i64.into()]).unwrap();
         table.appear(change, &[row], &mut undo).unwrap();
     }
-    drop(section);
     assert_eq!(table.predict(hash(&table, 7)), None);
     assert_eq!(engine.engine().index_restored(table.id(), 1, &|_| ()), Ok(()));
     assert_guessed(&table);

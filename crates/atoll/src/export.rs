@@ -91,11 +91,6 @@ impl ColumnSource {
         self.view.values
     }
 
-    /// The private copy of the values, if the column is patched.
-    pub(crate) fn patched_values(&self) -> Option<&[u8]> {
-        self.patched.as_ref().map(|patched| patched.values.as_slice())
-    }
-
     /// The positions of the heap blocks.
     pub(crate) fn heap(&self) -> &[Span] {
         &self.view.heap

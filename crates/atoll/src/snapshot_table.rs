@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::{Field, SchemaRef};
 use atoll_memory::stitch::{Piece, Stitched};
 use atoll_storage::reader::{SegmentView, TableView};
@@ -24,7 +24,7 @@ pub struct SnapshotTable {
     arrow: SchemaRef,
 }
 
-/// A segment, 8,192 rows, of a table of a snapshot; keeps the snapshot.
+/// A segment, up to 8,192 rows, of a table of a snapshot; keeps the snapshot.
 #[derive(Clone)]
 pub struct SnapshotSegment {
     shared: Arc<Shared>,
@@ -116,6 +116,9 @@ impl SnapshotTable {
         let number = index as u64;
         let mut view = self.table.segment(self.shared.view(), number)?;
         let patch = self.shared.patch(self.table.id, number);
+        if patch.iter().any(|entry| entry.row.slot() >= view.capacity) {
+            return Err(StorageError::Corrupt { what: "patch", offset: view.node() }.into());
+        }
         let presence = patched_presence(&self.shared, &view, patch);
         // Transactions that the snapshot does not show may have filled the segment further.
         let last = (0..view.filled).rev().find(|slot| presence.value(*slot));
@@ -133,7 +136,7 @@ impl SnapshotTable {
     }
 
     /// A whole fixed-width column at one address, without copying: the extents are mapped one
-    /// behind the other. A NULL has the value zero, or NaN for floating point.
+    /// behind the other. Only those of a small segment, and patched ones, are copied. A NULL has the value zero, or NaN for floating point.
     ///
     /// # Errors
     /// [`Error::NotContiguous`], with the reason, for `boolean`, `text` and `bytea`, when rows were
@@ -169,10 +172,18 @@ impl SnapshotTable {
             .iter()
             .map(|segment| segment.source(column))
             .collect::<Result<Vec<ColumnSource>>>()?;
+        // The extents of a small segment are parts of pages. Only the last segment can be small.
+        let is_copied = |segment: &SnapshotSegment, source: &ColumnSource| {
+            segment.view.capacity < SEGMENT_ROWS || source.is_patched()
+        };
+        let copies = filled.iter().zip(&sources).map(|(segment, source)| {
+            is_copied(segment, source).then(|| source.values_buffer()).transpose()
+        });
+        let copies = copies.collect::<Result<Vec<Option<Buffer>>>>()?;
         let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(sources.len());
-        for (source, segment) in sources.iter().zip(&filled) {
+        for ((source, copy), segment) in sources.iter().zip(&copies).zip(&filled) {
             let bytes = segment.slots() * width;
-            pieces.push(match source.patched_values() {
+            pieces.push(match copy {
                 Some(copy) => Piece::Private(&copy[..bytes]),
                 None => Piece::Shared(source.values().offset, bytes as u64),
             });
@@ -196,7 +207,7 @@ fn patched_presence(
             export::set_bit(&mut bits, entry.row.slot(), present);
         }
     }
-    BooleanBuffer::new(bits.into(), 0, SEGMENT_ROWS)
+    BooleanBuffer::new(bits.into(), 0, view.capacity)
 }
 
 impl SnapshotSegment {

@@ -35,7 +35,7 @@ impl Door for Gate {
     }
 
     fn advance(&self, frontier: u64) -> u64 {
-        Gate::advance(self, frontier)
+        Gate::advance(self, frontier, false)
     }
 
     fn drain(&self, epoch: u64) {

@@ -10,7 +10,7 @@ use atoll_memory::MemoryError;
 use super::table_memory::TableMemory;
 use super::{Barrier, Number, PRESENCE, Segment, column_line};
 use crate::directory::Change;
-use crate::layout::{SEGMENT_ROWS, segment};
+use crate::layout::segment;
 use crate::types::{Column, DataType};
 use crate::zone;
 
@@ -20,6 +20,8 @@ pub struct ColumnAppender<'a, M> {
     access: TableMemory<'a, M>,
     data_type: DataType,
     column: usize,
+    /// Slots of the segment.
+    capacity: usize,
     values: u64,
     /// The value bits, for a column of `bool`.
     bools: Option<Bits<'a, M>>,
@@ -70,7 +72,7 @@ impl<M: Machine> ColumnAppender<'_, M> {
     /// Puts numbers or NULL into slots; the column has this type.
     #[inline]
     pub fn put_numbers<N: Number>(&mut self, values: impl Iterator<Item = (usize, Option<N>)>) {
-        let cells = self.access.cells::<N>(self.values, SEGMENT_ROWS);
+        let cells = self.access.cells::<N>(self.values, self.capacity);
         for (slot, value) in values {
             cells.put(slot, value.unwrap_or_default());
             if let Some(bits) = &mut self.validity {
@@ -121,6 +123,7 @@ impl<M: Machine> Barrier<M> {
             access: self.access(),
             data_type,
             column: at,
+            capacity: target.capacity() as usize,
             values: places.values,
             bools: (data_type == DataType::Bool).then(|| bits(places.values)),
             validity: nullable.then(|| bits(places.validity)),

@@ -9,15 +9,16 @@
 //!   the segment is attached; if a lease on a later epoch is held then, the write barrier copies
 //!   an extent that the lease does not show, which costs time and nothing else.
 
-use atoll_machine::{Latch, Machine, Word};
+use atoll_machine::{Latch, Machine};
 use atoll_memory::{Extent, MemoryError, Purpose};
 
-use super::dense_blocks::DenseBlocks;
 use super::heap::Heap;
 use super::node::{PRESENCE, validity_of, values_of};
 use super::segment_buffer::SegmentBuffer;
-use super::{Barrier, Gsn, Segment};
-use crate::layout::{column, column_line, heap_list, heap_list_bytes, segment, segment_node_bytes};
+use super::{Barrier, Segment};
+use crate::layout::{
+    capacity_for, column, column_line, heap_list, heap_list_bytes, segment, segment_node_bytes,
+};
 use crate::types::Schema;
 
 /// A segment that is not part of its table; see the module.
@@ -81,14 +82,7 @@ impl<M: Machine> Barrier<M> {
             }
         };
         self.note(number, node, schema);
-        let segment = Segment {
-            number,
-            node: M::Word::new(node),
-            latch: Latch::default(),
-            heaps,
-            gsn: Gsn(M::Word::new(0)),
-            dense_blocks: DenseBlocks::default(),
-        };
+        let segment = Segment::new(number, node, capacity_for(rows.rows()) as u64, heaps);
         Ok(DetachedSegment { segment, extents: made })
     }
 
@@ -111,17 +105,22 @@ impl<M: Machine> Barrier<M> {
         access.store_u64(node, birth);
         access.store_u64(node + segment::FILLED, image.filled as u64);
         access.store_u64(node + segment::COLUMNS, image.columns.len() as u64);
-        let presence = extents.add(image.presence, PRESENCE.bytes)?.offset;
+        let capacity = capacity_for(image.filled) as u64;
+        access.store_u64(node + segment::CAPACITY, capacity);
+        let presence = extents.add(image.presence, PRESENCE.bytes(capacity))?.offset;
         access.store_u64(node + PRESENCE.place, presence);
         access.store_u64(node + PRESENCE.birth, birth);
         let mut heaps = Vec::with_capacity(image.columns.len());
         for (at, (given, described)) in image.columns.iter().zip(schema.columns()).enumerate() {
             let values = values_of(at, described.data_type.width());
-            access.store_u64(node + values.place, extents.add(given.values, values.bytes)?.offset);
+            access.store_u64(
+                node + values.place,
+                extents.add(given.values, values.bytes(capacity))?.offset,
+            );
             access.store_u64(node + values.birth, birth);
             if let Some(bits) = given.validity {
                 let validity = validity_of(at);
-                let place = extents.add(bits, validity.bytes)?.offset;
+                let place = extents.add(bits, validity.bytes(capacity))?.offset;
                 access.store_u64(node + validity.place, place);
                 access.store_u64(node + validity.birth, birth);
             }

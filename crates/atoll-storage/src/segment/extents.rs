@@ -6,8 +6,13 @@
 
 use atoll_machine::{Machine, Ordering, Word};
 
+use super::node::{PRESENCE, Slotted, validity_of, values_of};
 use crate::flat::{Entry, Flat};
 use crate::types::Schema;
+
+/// The birth of an extent that its segment has outgrown (`growth.rs`). No worker may store into an
+/// extent with this birth on the fast path.
+pub(super) const OUTGROWN: u64 = 0;
 
 /// The current place and birth of an extent.
 struct ExtentEntry<M: Machine> {
@@ -89,6 +94,20 @@ impl<M: Machine> Extents<M> {
     }
 }
 
+impl<M: Machine> Extents<M> {
+    /// Marks a segment's extent as outgrown.
+    pub(super) fn outgrow(&self, segment: u64) {
+        let mut extents = self.0.lock();
+        let extents = extents.entries(segment as usize + 1);
+        extents[segment as usize].birth.store(OUTGROWN, Ordering::Release);
+    }
+
+    /// Whether a segment's extent is outgrown.
+    pub(super) fn is_outgrown(&self, segment: u64) -> bool {
+        self.read(segment, |extent| extent.birth() == OUTGROWN)
+    }
+}
+
 /// All extents of a table.
 pub(super) struct TableExtents<M: Machine> {
     /// Values, by column.
@@ -102,6 +121,20 @@ impl<M: Machine> TableExtents<M> {
     pub(super) fn new(schema: &Schema) -> Self {
         let each = || schema.columns().iter().map(|_| Extents::default()).collect();
         Self { values: each(), validity: each(), presence: Extents::default() }
+    }
+
+    /// The lists of a table with this schema, each with the place of its extents in a node.
+    pub(super) fn each<'e>(
+        &'e self,
+        schema: &'e Schema,
+    ) -> impl Iterator<Item = (&'e Extents<M>, Slotted)> {
+        let columns = schema.columns().iter().enumerate();
+        let columns = columns.flat_map(|(at, column)| {
+            let values = (&self.values[at], values_of(at, column.data_type.width()));
+            let validity = column.nullable.then(|| (&self.validity[at], validity_of(at)));
+            std::iter::once(values).chain(validity)
+        });
+        std::iter::once((&self.presence, PRESENCE)).chain(columns)
     }
 }
 

@@ -32,6 +32,7 @@ mod column_appender;
 mod dense_blocks;
 mod detached;
 mod extents;
+mod growth;
 mod heap;
 mod node;
 mod number;
@@ -50,7 +51,8 @@ pub use segment_buffer::{ColumnBuffer, SegmentBuffer};
 pub use segment_image::{ColumnImage, SegmentImage};
 pub use value::{Cell, ValuePlace};
 
-use extents::{Extents, TableExtents};
+use extents::{Extents, OUTGROWN, TableExtents};
+use growth::Growth;
 use heap::Heap;
 use node::{PRESENCE, Slotted, validity_of, values_of};
 use table_memory::TableMemory;
@@ -63,9 +65,7 @@ use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_memory::{Memory, MemoryError, Retired};
 
 use crate::directory::{Change, Directory};
-use crate::layout::{
-    RowId, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
-};
+use crate::layout::{RowId, TableId, column, column_line, segment, segment_node_bytes};
 use crate::types::Schema;
 use crate::zone;
 
@@ -76,7 +76,9 @@ pub struct Segment<M: Machine> {
     number: u64,
     /// Offset of its current node.
     node: M::Word,
-    latch: Latch<M>,
+    /// Slots for which each extent has room; see `growth`.
+    capacity: M::Word,
+    latch: Latch<M, Growth>,
     /// One for each column; only text and binary ever use theirs.
     heaps: Box<[Latch<M, Heap>]>,
     gsn: Gsn<M>,
@@ -174,7 +176,8 @@ impl<M: Machine> Barrier<M> {
         TableMemory::new(self.memory.access())
     }
 
-    /// Creates an empty segment and adds it to the directory; `None` when the table is full.
+    /// Creates an empty segment with this capacity and adds it to the directory; `None` when the
+    /// table is full.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`].
@@ -182,9 +185,10 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         schema: &Schema,
+        capacity: u64,
     ) -> Result<Option<Segment<M>>, MemoryError> {
         let mut made = Vec::new();
-        let result = self.create_node(change, schema, &mut made).and_then(|node| {
+        let result = self.create_node(change, schema, capacity, &mut made).and_then(|node| {
             self.directory.add_segment(change, self.table, node).map(|number| (node, number))
         });
         if !matches!(result, Ok((_, Some(_)))) {
@@ -192,30 +196,16 @@ impl<M: Machine> Barrier<M> {
         }
         let (node, Some(number)) = result? else { return Ok(None) };
         self.note(number, node, schema);
-        Ok(Some(Segment {
-            number,
-            node: M::Word::new(node),
-            latch: Latch::default(),
-            heaps: schema.columns().iter().map(|_| Latch::default()).collect(),
-            gsn: Gsn(M::Word::new(0)),
-            dense_blocks: DenseBlocks::default(),
-        }))
+        let heaps = schema.columns().iter().map(|_| Latch::default()).collect();
+        Ok(Some(Segment::new(number, node, capacity, heaps)))
     }
 
     /// Enters the extents of a segment that no transaction can find yet into the lists.
     fn note(&self, number: u64, node: u64, schema: &Schema) {
         let access = self.access();
-        let note = |extents: &Extents<M>, what: Slotted| {
-            let load = |at| access.load_u64(at);
-            let (place, birth) = (node + what.place, node + what.birth);
-            extents.publish(number, load(place), load(birth));
-        };
-        note(&self.extents.presence, PRESENCE);
-        for (at, column) in schema.columns().iter().enumerate() {
-            note(&self.extents.values[at], values_of(at, column.data_type.width()));
-            if column.nullable {
-                note(&self.extents.validity[at], validity_of(at));
-            }
+        for (extents, what) in self.extents.each(schema) {
+            let load = |at| access.load_u64(node + at);
+            extents.publish(number, load(what.place), load(what.birth));
         }
     }
 
@@ -223,6 +213,7 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         schema: &Schema,
+        capacity: u64,
         made: &mut Vec<u64>,
     ) -> Result<u64, MemoryError> {
         let epoch = change.inside.epoch;
@@ -237,17 +228,12 @@ impl<M: Machine> Barrier<M> {
         let node = zeroed(segment_node_bytes(schema.columns().len()))?;
         access.store_u64(node, epoch);
         access.store_u64(node + segment::COLUMNS, schema.columns().len() as u64);
-        access.store_u64(node + PRESENCE.place, zeroed(PRESENCE.bytes)?);
-        access.store_u64(node + PRESENCE.birth, epoch);
-        for (at, described) in schema.columns().iter().enumerate() {
-            let values = values_of(at, described.data_type.width());
-            access.store_u64(node + values.place, zeroed(values.bytes)?);
-            access.store_u64(node + values.birth, epoch);
-            if described.nullable {
-                let validity = validity_of(at);
-                access.store_u64(node + validity.place, zeroed(validity.bytes)?);
-                access.store_u64(node + validity.birth, epoch);
-            }
+        access.store_u64(node + segment::CAPACITY, capacity);
+        for (_, what) in self.extents.each(schema) {
+            access.store_u64(node + what.place, zeroed(what.bytes(capacity))?);
+            access.store_u64(node + what.birth, epoch);
+        }
+        for at in 0..schema.columns().len() {
             access.store_u64(node + column_line(at) + column::MIN, zone::EMPTY_MIN);
             access.store_u64(node + column_line(at) + column::MAX, zone::EMPTY_MAX);
         }
@@ -323,23 +309,50 @@ impl<M: Machine> Barrier<M> {
         what: Slotted,
     ) -> Result<u64, MemoryError> {
         self.memory.seal(change.inside.epoch); // before the latch, see `Directory::latch`
-        let _latch = target.latch.take();
+        let growth = target.latch.take();
         let node = self.own_node(change, target)?;
         let access = self.access();
-        let (birth, place) = extents.of(target.number);
-        if !change.inside.is_frozen(birth) {
+        let (listed, place) = extents.of(target.number);
+        let birth = access.load_u64(node + what.birth);
+        let is_outgrown = listed == OUTGROWN;
+        let must_grow = is_outgrown && growth.must_copy(change.inside.epoch);
+        if !change.inside.is_frozen(birth) && !must_grow {
             return Ok(place);
         }
-        let copy = self.memory.copy_extent(place, what.bytes, change.purpose)?;
-        access.copied(place, copy.offset, what.bytes);
-        // Readers load the place without the birth, so the store of the place publishes the copy,
-        // too.
-        access.store_release(node + what.place, copy.offset);
-        access.store_release(node + what.birth, change.inside.epoch);
-        extents.publish(target.number, copy.offset, change.inside.epoch);
-        let retired = Retired { offset: place, size_bytes: what.bytes, birth };
+        let copy = if is_outgrown {
+            self.enlarge(
+                change,
+                place,
+                [target.capacity(), growth.capacity].map(|n| what.bytes(n)),
+            )?
+        } else {
+            let bytes = what.bytes(growth.capacity);
+            let copy = self.memory.copy_extent(place, bytes, change.purpose)?;
+            access.copied(place, copy.offset, bytes);
+            copy
+        };
+        self.replace(change, target, extents, (node, what), copy.offset);
+        let held = if is_outgrown { target.capacity() } else { growth.capacity };
+        let retired = Retired { offset: place, size_bytes: what.bytes(held), birth };
         self.memory.retire(retired, change.inside.epoch);
         Ok(copy.offset)
+    }
+
+    /// Publishes a copy of an extent in the node, which the caller owns, and in the list.
+    fn replace(
+        &self,
+        change: Change,
+        target: &Segment<M>,
+        extents: &Extents<M>,
+        (node, what): (u64, Slotted),
+        copy: u64,
+    ) {
+        let access = self.access();
+        // Readers load the place without the birth, so the store of the place publishes the copy,
+        // too.
+        access.store_release(node + what.place, copy);
+        access.store_release(node + what.birth, change.inside.epoch);
+        extents.publish(target.number, copy, change.inside.epoch);
     }
 
     /// The segment's node, copied first if it is frozen. The caller has sealed the epoch and holds
@@ -417,13 +430,14 @@ impl<M: Machine> Barrier<M> {
 
     /// Whether a slot holds a row.
     pub fn is_present(&self, target: &Segment<M>, slot: usize) -> bool {
-        self.bit(self.extents.presence.place(target.number), slot)
+        (slot as u64) < target.capacity()
+            && self.bit(self.extents.presence.place(target.number), slot)
     }
 
     /// The number of present rows, counted in the presence bitmap.
     pub fn count(&self, target: &Segment<M>) -> u64 {
         let presence = self.extents.presence.place(target.number);
-        (0..SEGMENT_ROWS as u64 / 64)
+        (0..target.capacity() / 64)
             .map(|word| self.access().load_u64(presence + word * 8).count_ones())
             .map(u64::from)
             .sum()
@@ -431,6 +445,23 @@ impl<M: Machine> Barrier<M> {
 }
 
 impl<M: Machine> Segment<M> {
+    fn new(number: u64, node: u64, capacity: u64, heaps: Box<[Latch<M, Heap>]>) -> Self {
+        Self {
+            number,
+            node: M::Word::new(node),
+            capacity: M::Word::new(capacity),
+            latch: Latch::new(Growth::ended(capacity)),
+            heaps,
+            gsn: Gsn(M::Word::new(0)),
+            dense_blocks: DenseBlocks::default(),
+        }
+    }
+
+    /// Slots for which each extent has room.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Acquire)
+    }
+
     /// Its number in the table.
     pub fn number(&self) -> u64 {
         self.number

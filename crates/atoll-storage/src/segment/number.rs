@@ -6,7 +6,7 @@ use atoll_memory::MemoryError;
 use super::cells::{Cells, Number};
 use super::{Barrier, Segment, Slot, column_line, values_of};
 use crate::directory::Change;
-use crate::layout::{RowId, SEGMENT_ROWS};
+use crate::layout::RowId;
 use crate::undo::UndoList;
 use crate::zone;
 
@@ -93,7 +93,7 @@ impl<M: Machine> Barrier<M> {
     ) -> Result<(), MemoryError> {
         let what = || values_of(at, size_of::<N>());
         let values = self.own(change, target, &self.extents.values[at], what)?;
-        let cells = self.access().cells::<N>(values, SEGMENT_ROWS);
+        let cells = self.access().cells::<N>(values, target.capacity() as usize);
         let (mut least, mut greatest) = (zone::EMPTY_MIN, zone::EMPTY_MAX);
         for (slot, number) in numbers {
             cells.put(slot, number);

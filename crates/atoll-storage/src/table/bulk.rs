@@ -12,8 +12,6 @@
 //!   predictor predicts the rows last. Meanwhile a transaction may find some of the rows and even
 //!   delete them, but it cannot insert, not into a freed slot either.
 
-use std::cmp::Reverse;
-
 use atoll_machine::{Latch, Machine, Ordering, Word};
 
 use super::{Filling, KeyPredictor, KeyRun, Slot, Table};
@@ -226,16 +224,16 @@ impl<'t, M: Machine> BulkSegments<'t, M> {
         for detached in built.drain(..) {
             let segment = detached.attach();
             segment.raise_gsn(gsn);
-            let (number, filled) = (segment.number(), table.barrier().count(&segment) as usize);
-            table.segments.get_or_init(number, || segment);
-            partly.extend((filled < SEGMENT_ROWS).then_some((number, filled)));
+            let (filled, capacity) = (table.barrier().count(&segment), segment.capacity());
+            let filling = Filling::at(segment.number(), filled as usize, capacity as usize);
+            table.segments.get_or_init(segment.number(), || segment);
+            partly.push(filling);
         }
         table.segment_count.fetch_max(count, Ordering::AcqRel);
         table.index().adopt(index);
         table.predictor.adopt(std::mem::take(&mut self.predictor)); // BULK-2
         // Inserters take the last one first, so that the first gaps are filled first.
-        partly.sort_unstable_by_key(|(number, _)| Reverse(*number));
-        partly.into_iter().for_each(|(at, next)| table.leave(Filling::at(at, next)));
+        partly.into_iter().rev().for_each(|filling| table.leave(filling));
         Ok(())
     }
 }

@@ -219,10 +219,30 @@ impl<M: Machine> Table<M> {
         Slot::new(row, self.segment(row))
     }
 
-    /// The slot of a row, or `None` if the table has no such segment.
+    /// The slot of a row, or `None` if the table has no such segment. If no row has ever been in
+    /// the slot, the segment may have no room for it, so the caller may prefetch its values but not
+    /// read them.
     #[inline]
     pub fn slot_if_any(&self, row: RowId) -> Option<Slot<'_, M>> {
         self.segments.get(row.segment()).map(|segment| Slot::new(row, segment))
+    }
+
+    /// The slots of a segment.
+    ///
+    /// # Panics
+    /// When the table has no such segment.
+    pub fn slots_of(
+        &self,
+        segment: u64,
+    ) -> impl DoubleEndedIterator<Item = RowId> + Clone + use<M> {
+        let capacity = self.segment(RowId::new(segment, 0)).capacity() as usize;
+        (0..capacity).map(move |slot| RowId::new(segment, slot))
+    }
+
+    /// Whether a segment of the table has room for this row.
+    fn has_slot(&self, row: RowId) -> bool {
+        let segment = self.segments.get(row.segment());
+        segment.is_some_and(|segment| (row.slot() as u64) < segment.capacity())
     }
 
     #[inline]
@@ -377,8 +397,7 @@ impl<M: Machine> Table<M> {
     /// Reports that [`Table::predict`] has predicted a wrong slot. The caller is inside the gate.
     #[cold]
     pub fn mark_wrong(&self, hash: u64) {
-        self.predictor
-            .mark_wrong(hash, |row, word| self.slot_if_any(row).is_some() && self.is_of(row, word));
+        self.predictor.mark_wrong(hash, |row, word| self.has_slot(row) && self.is_of(row, word));
     }
 
     /// Whether the key in the slot of a row is this word; the row may be absent.

@@ -1,7 +1,8 @@
 //! Slots for new rows.
 //!
 //! A worker fills a segment of its own from the first slot to the last (`TABLE-3`); it first takes
-//! slots that deletes have freed.
+//! slots that deletes have freed. Its first segment of a table is small and grows with its rows, and
+//! the segments after that are large from the start.
 //!
 //! - `SLOTS-1`: a table is valid for index-only access until a transaction is about to give a slot
 //!   other values in columns of ordered indexes than those with which it was first filled, by
@@ -13,29 +14,43 @@
 use std::hint::cold_path;
 
 use atoll_machine::{Machine, Ordering, Word};
+use atoll_memory::Member;
 
 use super::Table;
 use crate::directory::Change;
 use crate::error::StorageError;
-use crate::layout::{RowId, SEGMENT_ROWS};
+use crate::layout::{RowId, SEGMENT_ROWS, capacity_for};
 
-/// The segment that a worker fills, and its next free slot.
+/// The segment that a worker fills, its next free slot, and its capacity, which is 0 if there is no
+/// segment yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filling {
     segment: u64,
     next: usize,
-    active: bool,
+    capacity: usize,
 }
 
 impl Filling {
-    /// The filling of a segment from slot `next` on.
-    pub(crate) fn at(segment: u64, next: usize) -> Self {
-        Self { segment, next, active: true }
+    /// The filling of a segment of this capacity from slot `next` on.
+    pub(crate) fn at(segment: u64, next: usize, capacity: usize) -> Self {
+        Self { segment, next, capacity }
     }
 
     /// Whether a segment is being filled.
     pub fn is_active(&self) -> bool {
-        self.active
+        self.capacity > 0
+    }
+
+    /// Whether [`Table::make_room`] has anything to do before the worker claims so many slots.
+    #[inline]
+    pub fn lacks_room(&self, slots: usize) -> bool {
+        self.capacity - self.next < slots && self.capacity < SEGMENT_ROWS
+    }
+
+    /// The capacity that the segment has after it has grown once; that of the first segment, if
+    /// there is none.
+    fn grown(&self) -> usize {
+        capacity_for(self.capacity + 1)
     }
 }
 
@@ -61,8 +76,8 @@ impl<M: Machine> Table<M> {
         {
             return Ok(row);
         }
-        if !filling.active || filling.next == SEGMENT_ROWS {
-            *filling = self.next_filling(change)?;
+        if filling.next == filling.capacity {
+            *filling = self.next_filling(change, filling.grown())?;
         }
         let row = RowId::new(filling.segment, filling.next);
         filling.next += 1;
@@ -98,23 +113,59 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// A segment that another worker has left, or a new one.
+    /// A segment that another worker has left, or a new one of this capacity.
     #[cold]
-    fn next_filling(&self, change: Change) -> Result<Filling, StorageError> {
+    fn next_filling(&self, change: Change, capacity: usize) -> Result<Filling, StorageError> {
         let _adding = self.begin_adding()?;
-        if let Some(filling) = self.left.take().pop() {
+        let left = self.left.take().pop_if(|filling| filling.next < filling.capacity);
+        if let Some(filling) = left {
             return Ok(filling);
         }
-        Ok(Filling::at(self.add_segment(change)?, 0))
+        Ok(Filling::at(self.add_segment(change, capacity)?, 0, capacity))
     }
 
-    /// Adds an empty segment; returns its number. If several threads add segments concurrently, all
+    /// Enlarges the segment that a worker fills, so that the worker can claim so many slots in it.
+    /// A worker that claims slots without room gets another segment. A thread that is inside the
+    /// gate must not call this; `member` is its place at the gate.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`].
+    #[cold]
+    pub fn make_room(
+        &self,
+        member: &mut Member,
+        filling: &mut Filling,
+        slots: usize,
+    ) -> Result<(), StorageError> {
+        if self.free_count.load(Ordering::Relaxed) >= slots as u64 {
+            return Ok(());
+        }
+        if !filling.is_active()
+            && let Ok(_adding) = self.begin_adding()
+            && let Some(left) = self.left.take().pop()
+        {
+            *filling = left;
+        }
+        while filling.is_active() && filling.lacks_room(slots) {
+            let capacity = filling.grown();
+            let segment = self.slot(RowId::new(filling.segment, 0)).segment();
+            self.barrier.begin_growth(segment, &self.schema, capacity as u64);
+            self.memory().advance();
+            let section = member.enter();
+            let change = Change::forward(section.inside());
+            self.barrier.finish_growth(change, segment, &self.schema)?;
+            filling.capacity = capacity;
+        }
+        Ok(())
+    }
+
+    /// Adds an empty segment of this capacity; returns its number. If several threads add segments concurrently, all
     /// of them can be found when the last call has returned.
     ///
     /// # Errors
     /// [`StorageError::Memory`], [`StorageError::TableFull`].
-    pub fn add_segment(&self, change: Change) -> Result<u64, StorageError> {
-        let Some(segment) = self.barrier.create(change, &self.schema)? else {
+    pub fn add_segment(&self, change: Change, capacity: usize) -> Result<u64, StorageError> {
+        let Some(segment) = self.barrier.create(change, &self.schema, capacity as u64)? else {
             let rows = self.segment_count() * SEGMENT_ROWS as u64;
             return Err(StorageError::TableFull(self.name.clone(), rows));
         };
@@ -126,7 +177,7 @@ impl<M: Machine> Table<M> {
 
     /// Returns the filling of a worker that inserts no more; another worker continues it.
     pub fn leave(&self, filling: Filling) {
-        if filling.active && filling.next < SEGMENT_ROWS {
+        if filling.is_active() && filling.next < SEGMENT_ROWS {
             self.left.take().push(filling);
         }
     }

@@ -5,7 +5,7 @@ use atoll_memory::Member;
 
 use super::Table;
 use crate::image;
-use crate::layout::{RowId, SEGMENT_ROWS};
+use crate::layout::RowId;
 
 /// A search for sparse blocks pays only after this many bytes of long values were released.
 const SPARSE_BYTES_MIN: u64 = 1 << 20;
@@ -42,8 +42,7 @@ impl<M: Machine> Table<M> {
                     continue;
                 }
                 let section = member.enter();
-                for slot in 0..SEGMENT_ROWS {
-                    let row = RowId::new(number, slot);
+                for row in self.slots_of(number) {
                     let mut image = [0; 16];
                     let valid = self.is_present(row) && self.load(self.slot(row), at, &mut image);
                     let place = image::heap_place(&image).filter(|_| valid);

@@ -247,7 +247,7 @@ mod tests {
         let mut fetch = |_: Option<&BeforeImage>| true;
         scheme.update(local, few, target(), &mut fetch).expect("no other transaction holds it");
         assert_eq!(scheme.prepare(local, few), Ok(()));
-        let section = Section { epoch: 0, is_part: true };
+        let section = Section { cuts: 0, is_part: true };
         assert_eq!(scheme.validate(local, few, section), Ok(()));
         if S::VERSIONED {
             let mut before = BeforeImage::default();
@@ -289,7 +289,7 @@ mod tests {
                 };
                 let leave = |writer: &mut S::Local| {
                     if commits {
-                        let section = Section { epoch: 0, is_part: false };
+                        let section = Section { cuts: 0, is_part: false };
                         assert_eq!(scheme.validate(writer, &few, section), Ok(()));
                         if S::VERSIONED {
                             let mut before = BeforeImage::default();

@@ -85,12 +85,12 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
         self.txn.read_only = how.read_only;
         self.txn.hurried = how.hurried && !(S::READERS_NEVER_ABORT && how.read_only);
-        let epoch = self.engine.memory().epoch();
+        let cuts = self.engine.memory().cuts();
         self.txn.phase = Phase::Open;
         let mut round = 0;
         loop {
             let start =
-                Start { partitions: &self.txn.partitions, read_only: self.txn.read_only, epoch };
+                Start { partitions: &self.txn.partitions, read_only: self.txn.read_only, cuts };
             match self.engine.scheme.begin(&mut self.txn.local, &start) {
                 Ok(()) => break,
                 Err(conflict) => self.on_conflict(conflict, &mut round)?,

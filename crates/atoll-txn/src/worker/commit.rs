@@ -59,22 +59,22 @@ const BETWEEN_MAX: usize = 8;
 struct Progress {
     /// Rows of the write set that have been stored.
     stored: usize,
-    /// Rows that had been stored when the scheme validated last, and the epoch of that section.
+    /// Rows that had been stored when the scheme validated last, and the cuts before that section.
     validated_at: usize,
-    epoch: u64,
+    cuts: u64,
 }
 
 impl Progress {
-    /// Whether the scheme validates in the next section, of `epoch`, after which `end` of `rows`
-    /// rows have been stored (`COMMIT-1`).
-    fn must_validate(&self, epoch: u64, end: usize, rows: usize) -> bool {
-        let is_cut = epoch != self.epoch;
+    /// Whether the scheme validates in the next section, before which there were so many cuts and
+    /// after which `end` of `rows` rows have been stored (`COMMIT-1`).
+    fn must_validate(&self, cuts: u64, end: usize, rows: usize) -> bool {
+        let is_cut = cuts != self.cuts;
         let has_advanced = self.stored - self.validated_at >= rows.div_ceil(BETWEEN_MAX);
         self.stored == 0 || end == rows || (is_cut && has_advanced)
     }
 
-    fn validated(&mut self, epoch: u64) {
-        (self.validated_at, self.epoch) = (self.stored, epoch);
+    fn validated(&mut self, cuts: u64) {
+        (self.validated_at, self.cuts) = (self.stored, cuts);
     }
 }
 
@@ -137,7 +137,8 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         let section = member.enter();
         let epoch = section.inside().epoch;
         seal(engine, sealed, epoch);
-        let whole = Section { epoch, is_part: false };
+        let cuts = engine.memory().cuts_before(epoch);
+        let whole = Section { cuts, is_part: false };
         if let Err(reason) = engine.scheme.validate(&mut txn.local, engine.tables(), whole) {
             drop(section);
             return Err(self.abort_with(reason));
@@ -241,15 +242,16 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         let (tables, from) = (engine.tables(), progress.stored);
         let rows = self.edits.borrow().rows().len();
         let end = rows.min(from.saturating_add(engine.rows_in_section));
-        let (epoch, is_part) = (change.inside.epoch, end - from != rows);
+        let cuts = engine.memory().cuts_before(change.inside.epoch);
+        let is_part = end - from != rows;
         if from == 0 {
             engine.scheme.prepare(&mut self.local, tables).map_err(NotStored::Conflict)?;
         }
-        if progress.must_validate(epoch, end, rows) {
-            let section = Section { epoch, is_part };
+        if progress.must_validate(cuts, end, rows) {
+            let section = Section { cuts, is_part };
             let validated = engine.scheme.validate(&mut self.local, tables, section);
             validated.map_err(|reason: AbortReason| NotStored::Conflict(reason.into()))?;
-            progress.validated(epoch);
+            progress.validated(cuts);
         }
         debug_assert!(from > 0 || self.has_its_entries(engine), "GARBAGE-2");
         let before = self.stopwatch.switch::<M>(Component::Useful);

@@ -27,7 +27,7 @@ use super::call::Call;
 use super::found::{Found, Wanted, find, target};
 use super::row_changes::Named;
 use super::step::{Step, StepContext};
-use super::thread::Fillings;
+use super::thread::{Fillings, Thread};
 use super::txn::{Phase, TxnState};
 use crate::accounting::Component;
 use crate::edits::What;
@@ -182,6 +182,10 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         if window.count > 1 {
             let hashes = &window.hashes[..window.count];
             hashes.iter().for_each(|hash| M::prefetch(table.index().bucket(*hash).line(), 1));
+        }
+        let Thread { member, fillings, .. } = &mut *self.thread;
+        if let Err(error) = fillings.make_room(table, member, window.count) {
+            return Err(self.fail(error));
         }
         let duplicate = self
             .until_done_with(table, |txn, fillings, here| txn.insert_all(fillings, here, window))?;

@@ -2,7 +2,7 @@
 
 use atoll_memory::Member;
 use atoll_storage::undo::Backwards;
-use atoll_storage::{Change, Filling, KeyRun, RowId, StorageError, TableId, Value};
+use atoll_storage::{Change, Filling, KeyRun, RowId, StorageError, Table, TableId, Value};
 
 use super::range::ScanBuffers;
 use super::store_buffer::StoreBuffer;
@@ -66,6 +66,18 @@ impl Fillings {
         change: Change,
     ) -> Result<RowId, StorageError> {
         context.table.claim(change, of_table(&mut self.segments, context.table.id()))
+    }
+
+    /// Makes room for new rows, if the segment that the thread fills is small.
+    #[inline]
+    pub(super) fn make_room<M: Machine>(
+        &mut self,
+        table: &Table<M>,
+        member: &mut Member,
+        slots: usize,
+    ) -> Result<(), StorageError> {
+        let filling = of_table(&mut self.segments, table.id());
+        if filling.lacks_room(slots) { table.make_room(member, filling, slots) } else { Ok(()) }
     }
 
     /// Trains the key predictor with a new row.

@@ -38,6 +38,7 @@ pub(super) fn load(
         })
         .collect();
     tables.sort_by_key(|(_, table)| table.id);
+    let mut adding = member(engine)?;
     let mut segments = Vec::new();
     for (number, (tablespace, map)) in tables.into_iter().enumerate() {
         let damaged = || {
@@ -52,16 +53,9 @@ pub(super) fn load(
             return Err(damaged().into());
         }
         let table = engine.restore_table(described).map_err(Error::of_op)?;
-        // In parallel, since most of the time goes into the system's work for new memory.
-        let next = AtomicU64::new(0);
-        each(threads, || {
-            let mut member = member(engine)?;
-            while next.fetch_add(1, Ordering::Relaxed) < map.segments.len() as u64 {
-                let section = member.enter();
-                table.add_segment(Change::forward(section.inside()))?;
-            }
-            Ok(())
-        })?;
+        let section = adding.enter();
+        table.add_segments(Change::forward(section.inside()), map.segments.len() as u64)?;
+        drop(section);
         let from = (&stores[tablespace], &holdings[tablespace]);
         let numbered = map.segments.iter().enumerate();
         segments.extend(numbered.map(|(at, map)| (from, Arc::clone(&table), at as u64, map)));

@@ -376,7 +376,7 @@ mod tests {
     use crate::common::few;
     use crate::scheme::States;
 
-    const WHOLE: Section = Section { epoch: 1, is_part: false };
+    const WHOLE: Section = Section { cuts: 1, is_part: false };
 
     type Few = few::Few<State<Native>, Gap<Native>>;
 

@@ -12,8 +12,8 @@ pub struct Local<M: Machine> {
     pub(super) number: u32,
     pub(super) source: TimestampLocal,
     pub(super) timestamp: u64,
-    /// The epoch in which it took the timestamp.
-    pub(super) epoch: u64,
+    /// The cuts before it took the timestamp.
+    pub(super) cuts: u64,
     /// The rows that it owns, and whether they are present afterwards.
     pub(super) writes: Vec<(Place, bool)>,
     pub(super) chains: VersionChainWriter<M>,
@@ -29,7 +29,7 @@ impl<M: Machine> Local<M> {
             number,
             source: TimestampLocal::new(number),
             timestamp: 0,
-            epoch: 0,
+            cuts: 0,
             writes: Vec::new(),
             chains,
             older: OlderVersion::default(),

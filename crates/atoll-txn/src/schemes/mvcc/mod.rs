@@ -73,12 +73,12 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
     }
 
     fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Conflict> {
-        if start.epoch != local.epoch {
+        if start.cuts != local.cuts {
             self.timestamps.discard(&mut local.source);
         }
         let source = &mut local.source;
         local.timestamp = self.active.begin(local.number, || self.timestamps.next(source));
-        local.epoch = start.epoch;
+        local.cuts = start.cuts;
         Ok(())
     }
 
@@ -203,7 +203,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         _states: &impl StatesOf<Self, M>,
         section: Section,
     ) -> Result<(), AbortReason> {
-        if section.epoch != local.epoch && !local.writes.is_empty() {
+        if section.cuts != local.cuts && !local.writes.is_empty() {
             return Err(AbortReason::Cut); // MVCC-3
         }
         Ok(())

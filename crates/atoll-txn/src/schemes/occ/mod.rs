@@ -170,7 +170,7 @@ mod tests {
 
     fn commit(occ: &Occ<Native>, local: &mut Local, few: &Few) -> Result<(), AbortReason> {
         assert_eq!(occ.prepare(local, few), Ok(()));
-        let validated = occ.validate(local, few, Section { epoch: 0, is_part: false });
+        let validated = occ.validate(local, few, Section { cuts: 0, is_part: false });
         occ.end(local, few, validated.is_ok());
         validated
     }

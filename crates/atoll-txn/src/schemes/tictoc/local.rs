@@ -17,8 +17,8 @@ pub struct Local {
     /// A bound for its commit timestamp: the latest deletion from a gap that it has read.
     pub(super) after: u64,
     pub(super) number: u32,
-    /// The epoch of the last commit, and the smallest timestamp of commits in it.
-    pub(super) epoch: u64,
+    /// The cuts before the last commit, and the smallest timestamp of commits until the next cut.
+    pub(super) cuts: Option<u64>,
     pub(super) base: u64,
 }
 

@@ -8,10 +8,10 @@
 //! transaction may be ordered before one that committed earlier: the schedule is serializable but
 //! not strictly serializable.
 //!
-//! - `TICTOC-1`: commits of an epoch have greater timestamps than all commits of earlier epochs, so
-//!   a cut separates timestamps as it separates commits. Each transaction number shows its greatest
-//!   timestamp. At the first commit of a number in an epoch, when no worker is inside the gate
-//!   under an older epoch, the transaction reads the timestamps of all numbers.
+//! - `TICTOC-1`: commits after a cut have greater timestamps than all commits before it, so a cut
+//!   separates timestamps as it separates commits. Each transaction number shows its greatest
+//!   timestamp. At the first commit of a number after a cut, when no worker is inside the gate
+//!   under an epoch before the cut, the transaction reads the timestamps of all numbers.
 //! - `TICTOC-2`: gap reads and gap inserts are ordered by timestamps, like reads and writes of
 //!   rows.
 
@@ -204,9 +204,9 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         states: &impl StatesOf<Self, M>,
         section: Section,
     ) -> Result<(), AbortReason> {
-        if section.epoch != local.epoch {
+        if local.cuts != Some(section.cuts) {
             local.base = self.newest_of_all() + 1; // TICTOC-1
-            local.epoch = section.epoch;
+            local.cuts = Some(section.cuts);
         }
         let commit = self.timestamp(local, states);
         let reads = 0..local.set.reads.len();

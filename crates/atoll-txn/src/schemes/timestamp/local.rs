@@ -9,8 +9,8 @@ pub struct Local {
     pub(super) number: u32,
     pub(super) source: TimestampLocal,
     pub(super) timestamp: u64,
-    /// The epoch in which it took the timestamp.
-    pub(super) epoch: u64,
+    /// The cuts before it took the timestamp.
+    pub(super) cuts: u64,
     /// The rows that it owns, and whether they are present afterwards.
     pub(super) writes: Vec<(Place, bool)>,
 }
@@ -18,6 +18,6 @@ pub struct Local {
 impl Local {
     pub(super) fn new(number: u32) -> Self {
         let source = TimestampLocal::new(number);
-        Self { number, source, timestamp: 0, epoch: 0, writes: Vec::new() }
+        Self { number, source, timestamp: 0, cuts: 0, writes: Vec::new() }
     }
 }

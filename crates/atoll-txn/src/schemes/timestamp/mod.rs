@@ -9,8 +9,8 @@
 //!
 //! - `TO-1`: a reader raises the row's read timestamp and then checks the row's owner; a writer
 //!   becomes the owner and then checks the read timestamp. One of the two sees the other.
-//! - `TO-2`: a transaction that would commit in a later epoch than that of its timestamp aborts
-//!   (`SCHEME-4`): a cut between the two epochs shows transactions with greater timestamps.
+//! - `TO-2`: a transaction aborts if a snapshot was cut between its timestamp and its commit
+//!   (`SCHEME-4`): the snapshot may show transactions with greater timestamps.
 //! - `TO-3`: entries of deleted rows stay until all timestamps in use are greater than that of the
 //!   deletion. So a transaction that is ordered before the deletion still finds the row, and finds
 //!   that it has come too late.
@@ -63,12 +63,12 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
     }
 
     fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Conflict> {
-        if start.epoch != local.epoch {
+        if start.cuts != local.cuts {
             self.timestamps.discard(&mut local.source);
         }
         let source = &mut local.source;
         local.timestamp = self.active.begin(local.number, || self.timestamps.next(source));
-        local.epoch = start.epoch;
+        local.cuts = start.cuts;
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         states: &impl StatesOf<Self, M>,
         section: Section,
     ) -> Result<(), AbortReason> {
-        if section.epoch != local.epoch && !local.writes.is_empty() {
+        if section.cuts != local.cuts && !local.writes.is_empty() {
             return Err(AbortReason::Cut); // TO-2
         }
         for (place, _) in &local.writes {
