@@ -84,15 +84,16 @@ pub enum LogError {
     NoTablespace(u32, usize),
     /// A file has the format of another version.
     #[error(
-        "{file} is of format {found}, and this version of Atoll reads format {known}; use a \
-         version that reads it"
+        "{file} is of format {found}, and this version of Atoll reads the formats from {} to \
+         {known}; use a version that reads it",
+        crate::sealed::FORMAT_OLDEST
     )]
     Version {
         /// The file.
         file: String,
         /// The format found.
         found: u32,
-        /// The format known.
+        /// The newest format known.
         known: u32,
     },
     /// The logs, or an archive of them, belong to another database than expected.

@@ -11,8 +11,10 @@ use atoll_machine::medium::Open;
 
 use crate::error::LogError;
 
-/// The format of the files of a database; a version of Atoll reads only its own format.
-pub const FORMAT: u32 = 4;
+/// The format of the files of a database that this version of Atoll writes.
+pub const FORMAT: u32 = 5;
+/// The oldest format that it reads. A log of format 4 has no segments that were loaded in bulk.
+pub const FORMAT_OLDEST: u32 = 4;
 /// Bytes in front of the body.
 pub const HEADER_BYTES: usize = 24;
 
@@ -48,7 +50,7 @@ pub fn unseal<'b>(
         return Err(damaged(0, &format!("{expected:?}"), format!("{found:?}")));
     }
     let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-    if half(8) != FORMAT {
+    if !(FORMAT_OLDEST..=FORMAT).contains(&half(8)) {
         return Err(LogError::Version { file: path.to_owned(), found: half(8), known: FORMAT });
     }
     let len = half(16) as usize;

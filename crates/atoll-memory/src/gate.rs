@@ -142,8 +142,9 @@ impl Gate {
     }
 
     /// Makes the next epoch visible and returns it; every extent with a birth up to `frontier` is
-    /// frozen in it. `is_cut` says whether a snapshot shows the epoch that ends. Only one thread at a time may advance. Members may still be inside under the
-    /// old epoch until [`Gate::drain`] returns.
+    /// frozen in it. `is_cut` says whether a snapshot shows the epoch that ends. Only one thread at
+    /// a time may advance. Members may still be inside under the old epoch until [`Gate::drain`]
+    /// returns.
     pub fn advance(&self, frontier: u64, is_cut: bool) -> u64 {
         let epoch = self.epoch.0.load(Ordering::Relaxed);
         let next = epoch + 1;

@@ -11,8 +11,8 @@
 //! table     birth | table id | schema | schema bytes | segments | mid node × 59
 //! mid       birth | leaf node × 255
 //! leaf      birth | segment node × 255
-//! segment   birth | filled | columns | presence | its birth | capacity | 2 unused | column × columns
-//! column    values | birth | validity | birth | heap list | birth | min | max
+//! segment   birth | filled | columns | presence | its birth | capacity | 2 unused | columns
+//! columns   for each: values | birth | validity | birth | heap list | birth | min | max
 //! heap list entries | capacity | (block, bytes) × capacity
 //! schema    see crate::schema_codec
 //! ```

@@ -136,7 +136,8 @@ impl SnapshotTable {
     }
 
     /// A whole fixed-width column at one address, without copying: the extents are mapped one
-    /// behind the other. Only those of a small segment, and patched ones, are copied. A NULL has the value zero, or NaN for floating point.
+    /// behind the other. Only those of a small segment, and patched ones, are copied. A NULL has
+    /// the value zero, or NaN for floating point.
     ///
     /// # Errors
     /// [`Error::NotContiguous`], with the reason, for `boolean`, `text` and `bytea`, when rows were

@@ -2,7 +2,7 @@
 //!
 //! The rows are pairs of numbers in Arrow arrays, with the first number as the key. They are loaded
 //! in bulk, or inserted by transactions. Afterwards every row is read once by its key, so that each
-//! has the state that transactions need.
+//! has the state that transactions need. With many tables of few rows, it shows what a table takes.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -53,9 +53,12 @@ pub enum How {
 /// Measures loading.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct LoadArgs {
-    /// Rows of the table
+    /// Rows of each table
     #[arg(long, default_value_t = 10_000_000, value_name = "N")]
     pub rows: usize,
+    /// Tables, each of which gets the same rows
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub tables: usize,
     /// Columns beside the key
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub columns: usize,
@@ -87,6 +90,10 @@ pub struct LoadBenchReport {
     pub seconds: f64,
     /// Rows that were loaded per second.
     pub rows_s: f64,
+    /// Bytes of the process for each table, before loading.
+    pub empty_table_bytes: f64,
+    /// The same, after loading and reading.
+    pub table_bytes: f64,
     /// Bytes of the process for each row, after loading.
     pub row_bytes: f64,
     /// The same, after every row was read once.
@@ -99,11 +106,16 @@ pub struct LoadBenchReport {
 
 impl fmt::Display for LoadBenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LoadArgs { rows, columns, order, how, scheme, .. } = &self.config;
-        writeln!(f, "{rows} rows of {} numbers, {order:?} keys, {how:?}, {scheme}", columns + 1)?;
+        let LoadArgs { rows, tables, columns, order, how, scheme, .. } = &self.config;
+        write!(f, "{rows} rows of {} numbers, {order:?} keys, {how:?}, {scheme}", columns + 1)?;
+        writeln!(f, "{}", if *tables > 1 { format!(", {tables} tables") } else { String::new() })?;
         writeln!(f, "loaded in     {:10.3} s, {:.0} rows/s", self.seconds, self.rows_s)?;
         writeln!(f, "bytes per row {:10.1} after loading", self.row_bytes)?;
         writeln!(f, "              {:10.1} after reading every row", self.row_bytes_read)?;
+        if *tables > 1 {
+            writeln!(f, "a table takes {:10.0} bytes when it is empty", self.empty_table_bytes)?;
+            writeln!(f, "              {:10.0} bytes at the end", self.table_bytes)?;
+        }
         write!(f, "all rows read {:10.3} s", self.read_seconds)
     }
 }
@@ -155,28 +167,44 @@ pub fn run(
     };
     let indexes = (0..args.indexes).map(index).collect();
     let options = TableOptions { indexes, ..TableOptions::default() };
-    let table = db.create_table_with("t", Schema::new(columns, &["c0"])?, &options)?;
+    let schema = Schema::new(columns, &["c0"])?;
+    // What the first table of a database takes is not counted.
+    db.create_table("first", schema.clone())?;
+    let (began_bytes, count) = (resident_bytes(), args.tables.max(1));
+    let bytes_since = |before: u64, parts: usize| {
+        resident_bytes().saturating_sub(before) as f64 / parts.max(1) as f64
+    };
+    let table = |at: usize| db.create_table_with(&format!("t{at}"), schema.clone(), &options);
+    let tables = (0..count).map(table).collect::<Result<Vec<Table>>>()?;
+    let empty_table_bytes = bytes_since(began_bytes, count);
     let before = resident_bytes();
-    let row_bytes = || resident_bytes().saturating_sub(before) as f64 / args.rows.max(1) as f64;
+    let row_bytes = || bytes_since(before, args.rows * count);
     progress.say("loading");
     let began = Instant::now();
-    match args.how {
-        How::Bulk => drop(db.insert_arrow(&table, &batches, LoadOptions::default())?),
-        How::Transactions => insert(&mut db.session()?, &table, &batches)?,
+    for table in &tables {
+        match args.how {
+            How::Bulk => drop(db.insert_arrow(table, &batches, LoadOptions::default())?),
+            How::Transactions => insert(&mut db.session()?, table, &batches)?,
+        }
     }
     let seconds = began.elapsed().as_secs_f64();
     let loaded_bytes = row_bytes();
     progress.say("reading every row");
     let began = Instant::now();
-    let found = read(&mut db.session()?, &table, &keys)?;
-    if found != args.rows {
-        let told = format!("{found} of {} rows were found", args.rows);
-        return Err(BenchError::Inconsistent(told));
+    let mut session = db.session()?;
+    for table in &tables {
+        let found = read(&mut session, table, &keys)?;
+        if found != args.rows {
+            let told = format!("{found} of {} rows were found", args.rows);
+            return Err(BenchError::Inconsistent(told));
+        }
     }
     Ok(LoadBenchReport {
         config: args.clone(),
         seconds,
-        rows_s: args.rows as f64 / seconds,
+        rows_s: (args.rows * count) as f64 / seconds,
+        empty_table_bytes,
+        table_bytes: bytes_since(began_bytes, count),
         row_bytes: loaded_bytes,
         row_bytes_read: row_bytes(),
         memory: db.memory(),

@@ -15,12 +15,12 @@
 //! - `GROWTH-1`: a worker copies an outgrown extent only after it has sealed an epoch that is later
 //!   than that in which the extents were marked, or if the extent is frozen and its own epoch is
 //!   sealed. In both cases no worker is left that may store into the old extent without the latch.
-//! - `GROWTH-2`: an extent whose birth in the list is [`OUTGROWN`] has room for as many rows as the
+//! - `GROWTH-2`: an extent with the birth [`OUTGROWN`] in the list has room for as many rows as the
 //!   published capacity, and any other for as many as the latch of the segment says. The capacity
 //!   in the node and in [`Segment::capacity`] rises when all extents have been copied, and a row
 //!   takes a slot only below it.
 //!
-//! If a copy fails for want of memory, the growth stays begun; the next inserter finishes it.
+//! If there is no memory for a copy, the growth stays begun; the next inserter finishes it.
 
 use atoll_machine::{Machine, Ordering, Word};
 #[cfg(doc)]
@@ -28,7 +28,7 @@ use atoll_memory::Memory;
 use atoll_memory::{Extent, MemoryError};
 
 #[cfg(doc)]
-use super::OUTGROWN;
+use super::extents::OUTGROWN;
 use super::{Barrier, Segment};
 use crate::directory::Change;
 use crate::layout::segment;

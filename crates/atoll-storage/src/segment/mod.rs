@@ -38,6 +38,7 @@ mod node;
 mod number;
 mod segment_buffer;
 mod segment_image;
+mod slow_path;
 mod table_memory;
 mod value;
 
@@ -51,7 +52,7 @@ pub use segment_buffer::{ColumnBuffer, SegmentBuffer};
 pub use segment_image::{ColumnImage, SegmentImage};
 pub use value::{Cell, ValuePlace};
 
-use extents::{Extents, OUTGROWN, TableExtents};
+use extents::{Extents, TableExtents};
 use growth::Growth;
 use heap::Heap;
 use node::{PRESENCE, Slotted, validity_of, values_of};
@@ -62,7 +63,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
-use atoll_memory::{Memory, MemoryError, Retired};
+use atoll_memory::{Memory, MemoryError};
 
 use crate::directory::{Change, Directory};
 use crate::layout::{RowId, TableId, column, column_line, segment, segment_node_bytes};
@@ -298,101 +299,6 @@ impl<M: Machine> Barrier<M> {
     fn writable(&self, change: Change, extents: &Extents<M>, segment: u64) -> Option<u64> {
         let thawing = self.memory.thawing(); // before the birth is read: MEMORY-4
         extents.place_if(segment, |birth| Memory::may_store(change.inside, thawing, birth))
-    }
-
-    #[cold]
-    fn own_slow(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        extents: &Extents<M>,
-        what: Slotted,
-    ) -> Result<u64, MemoryError> {
-        self.memory.seal(change.inside.epoch); // before the latch, see `Directory::latch`
-        let growth = target.latch.take();
-        let node = self.own_node(change, target)?;
-        let access = self.access();
-        let (listed, place) = extents.of(target.number);
-        let birth = access.load_u64(node + what.birth);
-        let is_outgrown = listed == OUTGROWN;
-        let must_grow = is_outgrown && growth.must_copy(change.inside.epoch);
-        if !change.inside.is_frozen(birth) && !must_grow {
-            return Ok(place);
-        }
-        let copy = if is_outgrown {
-            self.enlarge(
-                change,
-                place,
-                [target.capacity(), growth.capacity].map(|n| what.bytes(n)),
-            )?
-        } else {
-            let bytes = what.bytes(growth.capacity);
-            let copy = self.memory.copy_extent(place, bytes, change.purpose)?;
-            access.copied(place, copy.offset, bytes);
-            copy
-        };
-        self.replace(change, target, extents, (node, what), copy.offset);
-        let held = if is_outgrown { target.capacity() } else { growth.capacity };
-        let retired = Retired { offset: place, size_bytes: what.bytes(held), birth };
-        self.memory.retire(retired, change.inside.epoch);
-        Ok(copy.offset)
-    }
-
-    /// Publishes a copy of an extent in the node, which the caller owns, and in the list.
-    fn replace(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        extents: &Extents<M>,
-        (node, what): (u64, Slotted),
-        copy: u64,
-    ) {
-        let access = self.access();
-        // Readers load the place without the birth, so the store of the place publishes the copy,
-        // too.
-        access.store_release(node + what.place, copy);
-        access.store_release(node + what.birth, change.inside.epoch);
-        extents.publish(target.number, copy, change.inside.epoch);
-    }
-
-    /// The segment's node, copied first if it is frozen. The caller has sealed the epoch and holds
-    /// the segment's latch.
-    fn own_node(&self, change: Change, target: &Segment<M>) -> Result<u64, MemoryError> {
-        let node = target.node.load(Ordering::Acquire);
-        let access = self.access();
-        let birth = access.load_u64(node);
-        if !change.inside.is_frozen(birth) {
-            return Ok(node);
-        }
-        let bytes = segment_node_bytes(target.heaps.len());
-        let copy = self.memory.copy_extent(node, bytes, change.purpose)?;
-        access.copied(node, copy.offset, bytes);
-        access.store_u64(copy.offset, change.inside.epoch);
-        let published =
-            self.directory.replace_segment(change, self.table, target.number, copy.offset);
-        if let Err(error) = published {
-            self.memory.discard(copy.offset);
-            return Err(error);
-        }
-        target.node.store(copy.offset, Ordering::Release);
-        let retired = Retired { offset: node, size_bytes: bytes, birth };
-        self.memory.retire(retired, change.inside.epoch);
-        Ok(copy.offset)
-    }
-
-    /// Calls `body` with the offset of a column's line in the node, which may be written; for
-    /// [`Heap`].
-    pub(crate) fn with_heap_line<R>(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        at: usize,
-        body: impl FnOnce(u64) -> Result<R, MemoryError>,
-    ) -> Result<R, MemoryError> {
-        self.memory.seal(change.inside.epoch);
-        let _latch = target.latch.take();
-        let node = self.own_node(change, target)?;
-        body(node + column_line(at))
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Slots for new rows.
 //!
 //! A worker fills a segment of its own from the first slot to the last (`TABLE-3`); it first takes
-//! slots that deletes have freed. Its first segment of a table is small and grows with its rows, and
+//! slots that deletes have freed. Its first segment of a table is small and grows with its rows;
 //! the segments after that are large from the start.
 //!
 //! - `SLOTS-1`: a table is valid for index-only access until a transaction is about to give a slot
@@ -159,8 +159,8 @@ impl<M: Machine> Table<M> {
         Ok(())
     }
 
-    /// Adds an empty segment of this capacity; returns its number. If several threads add segments concurrently, all
-    /// of them can be found when the last call has returned.
+    /// Adds an empty segment of this capacity; returns its number. If several threads add segments
+    /// concurrently, all of them can be found when the last call has returned.
     ///
     /// # Errors
     /// [`StorageError::Memory`], [`StorageError::TableFull`].
