@@ -11,6 +11,7 @@ mod durable;
 mod engine;
 mod folder;
 mod lmdb;
+mod load;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocks;
@@ -62,9 +63,11 @@ struct Cli {
     ycsb: Option<Args>,
 }
 
-/// Workloads with durable transactions.
+/// Other workloads.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Load pairs of numbers, and say what a pair takes in memory
+    Load(load::LoadArgs),
     /// Change a row and wait until that is durable
     Commit(durable::CommitArgs),
     /// The bank of TPC-B, each transfer durable
@@ -181,6 +184,7 @@ fn run(args: &Args) -> Result<driver::Report, PeerError> {
 
 fn run_command(cli: Cli) -> Result<serde_json::Value, PeerError> {
     match (cli.command, cli.ycsb) {
+        (Some(Command::Load(args)), _) => Ok(serde_json::json!(load::run(args)?)),
         (Some(Command::Commit(args)), _) => Ok(serde_json::json!(durable::commit(&args)?)),
         (Some(Command::Tpcb(args)), _) => Ok(serde_json::json!(durable::tpcb(&args)?)),
         (None, Some(args)) => Ok(serde_json::json!(run(&args)?)),
