@@ -1,8 +1,9 @@
 //! Small files that are read in one request: a magic, the format and a body with its checksum.
 //!
 //! ```text
-//! magic (8 bytes) | format u32 | CRC32C of the body u32 | bytes of the body u32 | 0 u32 | body
+//! magic (8 bytes) | format u32 | CRC32C u32 | bytes of the body u32 | 0 u32 | body
 //! ```
+//! The checksum is that of the format and the body; in format 4, of the body.
 //! Each of the two slots of the control file is one of these; so are the file with the origin of a
 //! backup and the file with the owner of an archive.
 
@@ -18,11 +19,16 @@ pub const FORMAT_OLDEST: u32 = 4;
 /// Bytes in front of the body.
 pub const HEADER_BYTES: usize = 24;
 
+fn checksum(format: u32, body: &[u8]) -> u32 {
+    let first = if format == 4 { 0 } else { crc32c::crc32c(&format.to_le_bytes()) };
+    crc32c::crc32c_append(first, body)
+}
+
 /// Puts the header in front of a body.
 pub fn seal(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
     let mut out = magic.to_vec();
     out.extend(FORMAT.to_le_bytes());
-    out.extend(crc32c::crc32c(body).to_le_bytes());
+    out.extend(checksum(FORMAT, body).to_le_bytes());
     out.extend((body.len() as u32).to_le_bytes());
     out.extend([0; 4]);
     out.extend(body);
@@ -56,7 +62,7 @@ pub fn unseal<'b>(
     let len = half(16) as usize;
     let body = bytes.get(HEADER_BYTES..HEADER_BYTES + len);
     let body = body.ok_or_else(|| damaged(16, "a length that fits", len.to_string()))?;
-    let crc = crc32c::crc32c(body);
+    let crc = checksum(half(8), body);
     if crc != half(12) {
         return Err(damaged(12, &format!("checksum {crc:08x}"), format!("{:08x}", half(12))));
     }

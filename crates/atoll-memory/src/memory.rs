@@ -81,7 +81,7 @@ pub struct Memory {
     limbo: Mutex<Limbo>,
     /// Held by the thread that begins an epoch; the value is the frontier of the current epoch.
     advancing: Mutex<u64>,
-    /// While [`Memory::reclaim`] begins an epoch, the frontier of the previous one; 0 otherwise.
+    /// While [`Memory::advance_after`] begins an epoch, the frontier of the previous one; 0 otherwise.
     thawing: AtomicU64,
     /// The newest epoch that is sealed: its predecessors are drained and their root is recorded.
     sealed: AtomicU64,
@@ -279,15 +279,16 @@ impl Memory {
     /// again. A thread that is inside must not call this.
     pub fn reclaim(&self) {
         // Two epochs: see `sweep`.
-        self.advance();
-        self.advance();
+        self.advance_after(|_| ());
+        self.advance_after(|_| ());
     }
 
     /// Begins a new epoch without a cut, and waits until no worker is inside under an earlier one.
-    /// Extents that no lease shows are not frozen in it. A thread that is inside must not call
-    /// this.
-    pub fn advance(&self) {
+    /// Extents that no lease shows are not frozen in it. Calls `prepare` with the number of the
+    /// epoch before the epoch is visible. A thread that is inside must not call this.
+    pub fn advance_after(&self, prepare: impl FnOnce(u64)) {
         let mut frontier = atoll_machine::lock_patiently(&self.advancing);
+        prepare(self.gate.epoch() + 1);
         let before = std::mem::replace(&mut *frontier, lock(&self.epochs).newest_held());
         self.thawing.store(before, Ordering::Relaxed); // Visible with the epoch: MEMORY-4.
         let next = self.gate.advance(*frontier, false);

@@ -118,7 +118,7 @@ impl<D: Door> World<D> {
 
     /// As `Memory::cut`: the place of the extent that the snapshot shows.
     fn cut(&self) -> u64 {
-        let next = self.gate.advance(self.gate.epoch(), true);
+        let next = self.gate.advance(self.gate.epoch());
         self.seal(next);
         self.sealed_place.load(Ordering::Relaxed)
     }
@@ -128,7 +128,7 @@ impl<D: Door> World<D> {
     /// As `Memory::release` of the lease that `cut` began in epoch 1.
     fn thaw(&self) {
         self.thawing.store(1, Ordering::Relaxed);
-        let next = self.gate.advance(0, false);
+        let next = self.gate.advance(0);
         self.seal(next);
         self.thawing.store(0, Ordering::Release);
     }

@@ -168,12 +168,15 @@ impl SchemeVisitor<Stepped> for Growth {
         });
         let snapshots: Part = Box::new({
             let (inserting, engine) = (Rc::clone(&inserting), Arc::clone(&engine));
+            let counted = Arc::clone(&table);
             move || {
                 // Not in each run, since a snapshot makes extents frozen, which are copied anyway.
                 while inserting.get() && seed % 3 == 0 {
                     let (numbers, rows) = shown(&engine);
                     assert_eq!(numbers.iter().sum::<i64>(), 0, "{}, seed {seed}", S::NAME);
                     assert_eq!(i64::from(rows) % AT_ONCE, 0, "{}, seed {seed}", S::NAME);
+                    let rows = counted.row_count() as i64;
+                    assert!((BEFORE..=AFTER).contains(&rows), "{rows} rows, seed {seed}");
                     (0..40).for_each(|_| Stepped::wait(0));
                 }
             }

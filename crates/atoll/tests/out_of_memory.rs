@@ -348,3 +348,47 @@ fn transactions_that_keep_running_out_of_memory_neither_lose_nor_invent_anything
         audit(&db.snapshot().unwrap());
     });
 }
+
+#[test]
+fn rows_of_a_small_table_are_changed_in_place_although_it_cannot_grow() {
+    in_time(|| {
+        for scheme in ["no_wait", "hstore", "silo", "mvcc"] {
+            let scheme = scheme.parse::<SchemeKind>().unwrap();
+            let db = database(DatabaseOptions {
+                scheme,
+                snapshot_bytes_max: Some(1 << 40),
+                ..small(32)
+            });
+            let table = wide(&db, 128);
+            let columns = table.schema().columns().to_vec();
+            let more = |name: &str| {
+                db.create_table(name, Schema::new(columns.clone(), &["id"]).unwrap()).unwrap()
+            };
+            let large = more("large");
+            insert(&db, &large, 0..30_000).unwrap();
+            let held = db.snapshot().unwrap();
+            update(&db, &table, 0..128, 2).unwrap();
+            update(&db, &large, 0..8_000, 2).unwrap();
+            let mut others = 0;
+            while insert(&db, &more(&format!("other_{others}")), 0..129).is_ok() {
+                others += 1;
+            }
+            for round in 0..2 {
+                let error = insert(&db, &table, 128..129).unwrap_err();
+                assert!(is_out_of_memory(&error), "{error}");
+                update(&db, &table, 0..128, 3 + round).unwrap();
+            }
+            let delete = |ids: std::ops::Range<i64>| {
+                db.transaction(|tx| {
+                    ids.clone().try_for_each(|id| tx.delete(&table, &[id.into()]).map(drop))
+                })
+            };
+            delete(0..20).unwrap();
+            drop(held);
+            // Some in the slots of deleted rows, and the others need a larger segment.
+            insert(&db, &table, 200..400).unwrap();
+            update(&db, &table, 200..400, 4).unwrap();
+            assert_eq!(total(&db.snapshot().unwrap()).unwrap(), (308, 308 * 4), "{scheme}");
+        }
+    });
+}

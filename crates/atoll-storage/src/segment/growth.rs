@@ -7,20 +7,22 @@
 //!
 //! 1. [`Barrier::begin_growth`] marks all extents of the segment as [`OUTGROWN`] in the lists of
 //!    the table. From then on each store takes the slow path, which still stores in place.
-//! 2. A new epoch begins ([`Memory::advance`]).
-//! 3. In a section under a later epoch, [`Barrier::finish_growth`] copies all extents that no other
+//! 2. A new epoch begins ([`Memory::advance_after`]). Under it, and under later ones, the first
+//!    store into each extent copies it.
+//! 3. In a section under such an epoch, [`Barrier::finish_growth`] copies the extents that no
 //!    worker has copied, and publishes the capacity.
 //!
 //! Invariants
-//! - `GROWTH-1`: a worker copies an outgrown extent only after it has sealed an epoch that is later
-//!   than that in which the extents were marked, or if the extent is frozen and its own epoch is
-//!   sealed. In both cases no worker is left that may store into the old extent without the latch.
+//! - `GROWTH-1`: a worker copies an outgrown extent into a larger one only under an epoch that has
+//!   begun after the extents were marked, and that it has sealed. So no worker is left that may
+//!   store into the old extent without the latch.
 //! - `GROWTH-2`: an extent with the birth [`OUTGROWN`] in the list has room for as many rows as the
 //!   published capacity, and any other for as many as the latch of the segment says. The capacity
 //!   in the node and in [`Segment::capacity`] rises when all extents have been copied, and a row
 //!   takes a slot only below it.
-//!
-//! If there is no memory for a copy, the growth stays begun; the next inserter finishes it.
+//! - `GROWTH-3`: a store into an extent that is not frozen needs no memory. If there is none for
+//!   the copy, the growth is suspended until the next inserter continues it over another epoch, and
+//!   stores are in place meanwhile.
 
 use atoll_machine::{Machine, Ordering, Word};
 #[cfg(doc)]
@@ -38,59 +40,79 @@ use crate::types::Schema;
 pub(super) struct Growth {
     /// Slots for which an extent that is not outgrown has room.
     pub(super) capacity: u64,
-    /// The epoch in which the extents were marked. A worker inside under it, or under an earlier
-    /// one, may be storing into an outgrown extent.
-    marked: u64,
+    /// The first epoch under which a worker copies an outgrown extent, see [`SUSPENDED`].
+    since: u64,
 }
+
+/// In place of an epoch: outgrown extents are not copied.
+const SUSPENDED: u64 = u64::MAX;
 
 impl Growth {
     /// No growth has begun that has not ended.
     pub(super) fn ended(capacity: u64) -> Self {
-        Self { capacity, marked: 0 }
+        Self { capacity, since: SUSPENDED }
     }
 
-    /// Whether a worker inside under this epoch, which is sealed, must copy an outgrown extent
-    /// before it stores (`GROWTH-1`).
+    /// Whether a worker inside under this epoch, which is sealed, copies an outgrown extent before
+    /// it stores (`GROWTH-1`).
     pub(super) fn must_copy(&self, epoch: u64) -> bool {
-        epoch > self.marked
+        epoch >= self.since
+    }
+
+    /// There is no memory for a copy (`GROWTH-3`).
+    pub(super) fn suspend(&mut self) {
+        self.since = SUSPENDED;
     }
 }
 
 impl<M: Machine> Barrier<M> {
-    /// Begins to enlarge a segment, unless a growth has begun before and has not ended. The caller
-    /// is the only inserter of the segment.
-    pub(crate) fn begin_growth(&self, target: &Segment<M>, schema: &Schema, capacity: u64) {
+    /// Begins to enlarge a segment, or continues a growth that was suspended. The caller is the
+    /// only inserter of the segment. `epoch` begins, with a number that no worker has seen, when
+    /// this has returned.
+    pub(crate) fn begin_growth(
+        &self,
+        target: &Segment<M>,
+        schema: &Schema,
+        capacity: u64,
+        epoch: u64,
+    ) {
         let mut growth = target.latch.take();
-        if growth.capacity > target.capacity() {
-            return;
+        if growth.capacity == target.capacity() {
+            self.mark(target, schema, &mut growth, capacity);
         }
-        self.mark(target, schema, &mut growth, capacity);
-        // A worker that enters under a later epoch sees the marks.
-        growth.marked = self.memory.epoch();
+        growth.since = growth.since.min(epoch);
     }
 
-    /// Ends the growth of a segment. The epoch of `change` has begun after
-    /// [`Barrier::begin_growth`].
+    /// Ends the growth of a segment; `change` is under the epoch with which it began, or a later
+    /// one. Returns false if another worker has suspended the growth, which has to begin again.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfMemory`]: the growth has not ended.
+    /// [`MemoryError::OutOfMemory`]: the growth is suspended.
     pub(crate) fn finish_growth(
         &self,
         change: Change,
         target: &Segment<M>,
         schema: &Schema,
-    ) -> Result<(), MemoryError> {
+    ) -> Result<bool, MemoryError> {
         self.memory.seal(change.inside.epoch);
         for (extents, what) in self.extents.each(schema) {
-            if extents.is_outgrown(target.number) {
-                self.own_slow(change, target, extents, what)?;
+            // Taken for each extent, since stores of others wait for it.
+            let mut growth = target.latch.take();
+            if !extents.is_outgrown(target.number) {
+                continue;
             }
+            if !growth.must_copy(change.inside.epoch) {
+                return Ok(false);
+            }
+            let node = self.own_node(change, target);
+            let copied =
+                node.and_then(|node| self.copy(change, target, extents, (node, what), &growth));
+            copied.inspect_err(|_| growth.suspend())?;
         }
-        let growth = target.latch.take();
-        debug_assert!(growth.must_copy(change.inside.epoch), "an outgrown extent may be left");
+        let mut growth = target.latch.take();
         let node = self.own_node(change, target)?;
-        self.publish_capacity(target, node, &growth);
-        Ok(())
+        self.publish_capacity(target, node, &mut growth);
+        Ok(true)
     }
 
     /// Enlarges a segment that no other thread uses and no snapshot shows.
@@ -105,20 +127,22 @@ impl<M: Machine> Barrier<M> {
         capacity: u64,
     ) -> Result<(), MemoryError> {
         let mut growth = target.latch.take();
-        if growth.capacity == target.capacity() {
-            self.mark(target, schema, &mut growth, capacity);
-        }
         let node = target.node();
-        for (extents, what) in self.extents.each(schema) {
-            if extents.is_outgrown(target.number) {
-                let (_, place) = extents.of(target.number);
-                let bytes = [target.capacity(), growth.capacity].map(|rows| what.bytes(rows));
-                let copy = self.enlarge(change, place, bytes)?;
-                self.replace(change, target, extents, (node, what), copy.offset);
-                self.memory.discard(place);
+        while target.capacity() < capacity {
+            if growth.capacity == target.capacity() {
+                self.mark(target, schema, &mut growth, capacity);
             }
+            for (extents, what) in self.extents.each(schema) {
+                if extents.is_outgrown(target.number) {
+                    let (_, place) = extents.of(target.number);
+                    let bytes = [target.capacity(), growth.capacity].map(|rows| what.bytes(rows));
+                    let (copy, epoch) = (self.enlarge(change, place, bytes)?, change.inside.epoch);
+                    self.replace(target, extents, (node, what), copy.offset, [epoch; 2]);
+                    self.memory.discard(place);
+                }
+            }
+            self.publish_capacity(target, node, &mut growth);
         }
-        self.publish_capacity(target, node, &growth);
         Ok(())
     }
 
@@ -127,7 +151,8 @@ impl<M: Machine> Barrier<M> {
         self.extents.each(schema).for_each(|(extents, _)| extents.outgrow(target.number));
     }
 
-    fn publish_capacity(&self, target: &Segment<M>, node: u64, growth: &Growth) {
+    fn publish_capacity(&self, target: &Segment<M>, node: u64, growth: &mut Growth) {
+        growth.suspend();
         self.access().store_u64(node + segment::CAPACITY, growth.capacity);
         target.capacity.store(growth.capacity, Ordering::Release);
     }

@@ -4,6 +4,7 @@ use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::{MemoryError, Retired};
 
 use super::extents::{Extents, OUTGROWN};
+use super::growth::Growth;
 use super::node::Slotted;
 use super::{Barrier, Segment};
 use crate::directory::Change;
@@ -21,50 +22,71 @@ impl<M: Machine> Barrier<M> {
         what: Slotted,
     ) -> Result<u64, MemoryError> {
         self.memory.seal(change.inside.epoch); // before the latch, see `Directory::latch`
-        let growth = target.latch.take();
+        let mut growth = target.latch.take();
         let node = self.own_node(change, target)?;
-        let access = self.access();
         let (listed, place) = extents.of(target.number);
-        let birth = access.load_u64(node + what.birth);
-        let is_outgrown = listed == OUTGROWN;
-        let must_grow = is_outgrown && growth.must_copy(change.inside.epoch);
-        if !change.inside.is_frozen(birth) && !must_grow {
+        let birth = self.access().load_u64(node + what.birth);
+        let is_frozen = change.inside.is_frozen(birth);
+        let must_grow = listed == OUTGROWN && growth.must_copy(change.inside.epoch);
+        if !is_frozen && !must_grow {
             return Ok(place);
         }
-        let copy = if is_outgrown {
-            self.enlarge(
-                change,
-                place,
-                [target.capacity(), growth.capacity].map(|n| what.bytes(n)),
-            )?
-        } else {
-            let bytes = what.bytes(growth.capacity);
-            let copy = self.memory.copy_extent(place, bytes, change.purpose)?;
-            access.copied(place, copy.offset, bytes);
-            copy
-        };
-        self.replace(change, target, extents, (node, what), copy.offset);
-        let held = if is_outgrown { target.capacity() } else { growth.capacity };
-        let retired = Retired { offset: place, size_bytes: what.bytes(held), birth };
-        self.memory.retire(retired, change.inside.epoch);
-        Ok(copy.offset)
+        match self.copy(change, target, extents, (node, what), &growth) {
+            // A store in place needs no memory.
+            Err(_) if !is_frozen => {
+                growth.suspend();
+                Ok(place)
+            }
+            copied => copied,
+        }
     }
 
-    /// Publishes a copy of an extent in the node, which the caller owns, and in the list.
-    pub(super) fn replace(
+    /// Copies an extent, into a larger one if it must grow, and publishes the copy. The caller has
+    /// sealed the epoch, holds the segment's latch and owns its node.
+    pub(super) fn copy(
         &self,
         change: Change,
         target: &Segment<M>,
         extents: &Extents<M>,
         (node, what): (u64, Slotted),
+        growth: &Growth,
+    ) -> Result<u64, MemoryError> {
+        let (access, epoch) = (self.access(), change.inside.epoch);
+        let (listed, place) = extents.of(target.number);
+        let birth = access.load_u64(node + what.birth);
+        let is_outgrown = listed == OUTGROWN;
+        let size_bytes = what.bytes(if is_outgrown { target.capacity() } else { growth.capacity });
+        let copy = if is_outgrown && growth.must_copy(epoch) {
+            let copy = self.enlarge(change, place, [size_bytes, what.bytes(growth.capacity)])?;
+            self.replace(target, extents, (node, what), copy.offset, [epoch; 2]);
+            copy
+        } else {
+            let copy = self.memory.copy_extent(place, size_bytes, change.purpose)?;
+            access.copied(place, copy.offset, size_bytes);
+            let listed = if is_outgrown { OUTGROWN } else { epoch };
+            self.replace(target, extents, (node, what), copy.offset, [epoch, listed]);
+            copy
+        };
+        self.memory.retire(Retired { offset: place, size_bytes, birth }, epoch);
+        Ok(copy.offset)
+    }
+
+    /// Publishes a copy of an extent in the node, which the caller owns, and in the list, with its
+    /// birth in each.
+    pub(super) fn replace(
+        &self,
+        target: &Segment<M>,
+        extents: &Extents<M>,
+        (node, what): (u64, Slotted),
         copy: u64,
+        [birth, listed]: [u64; 2],
     ) {
         let access = self.access();
         // Readers load the place without the birth, so the store of the place publishes the copy,
         // too.
         access.store_release(node + what.place, copy);
-        access.store_release(node + what.birth, change.inside.epoch);
-        extents.publish(target.number, copy, change.inside.epoch);
+        access.store_release(node + what.birth, birth);
+        extents.publish(target.number, copy, listed);
     }
 
     /// The segment's node, copied first if it is frozen. The caller has sealed the epoch and holds

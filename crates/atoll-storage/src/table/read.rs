@@ -221,7 +221,9 @@ impl<M: Machine> Table<M> {
             if !self.shapes.get(at).is_some_and(|shape| shape.is_view) {
                 continue;
             }
-            for slot in slots {
+            // A slot that was predicted need not exist.
+            let exists = |slot: &&Slot<'_, M>| self.has_slot(slot.id());
+            for slot in slots.iter().filter(exists) {
                 // If a writer is changing the view, the wrong lines are prefetched, which is
                 // harmless.
                 let (view, _) = self.barrier.view(*slot, at, false);

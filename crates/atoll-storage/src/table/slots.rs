@@ -77,7 +77,8 @@ impl<M: Machine> Table<M> {
             return Ok(row);
         }
         if filling.next == filling.capacity {
-            *filling = self.next_filling(change, filling.grown())?;
+            let next = self.next_filling(change, filling.grown())?;
+            self.leave(std::mem::replace(filling, next));
         }
         let row = RowId::new(filling.segment, filling.next);
         filling.next += 1;
@@ -117,10 +118,11 @@ impl<M: Machine> Table<M> {
     #[cold]
     fn next_filling(&self, change: Change, capacity: usize) -> Result<Filling, StorageError> {
         let _adding = self.begin_adding()?;
-        let left = self.left.take().pop_if(|filling| filling.next < filling.capacity);
-        if let Some(filling) = left {
-            return Ok(filling);
+        let mut left = self.left.take();
+        if let Some(at) = left.iter().rposition(|filling| filling.next < filling.capacity) {
+            return Ok(left.remove(at));
         }
+        drop(left);
         Ok(Filling::at(self.add_segment(change, capacity)?, 0, capacity))
     }
 
@@ -149,12 +151,14 @@ impl<M: Machine> Table<M> {
         while filling.is_active() && filling.lacks_room(slots) {
             let capacity = filling.grown();
             let segment = self.slot(RowId::new(filling.segment, 0)).segment();
-            self.barrier.begin_growth(segment, &self.schema, capacity as u64);
-            self.memory().advance();
+            let (barrier, schema) = (&self.barrier, &self.schema);
+            let begin = |epoch| barrier.begin_growth(segment, schema, capacity as u64, epoch);
+            self.memory().advance_after(begin);
             let section = member.enter();
             let change = Change::forward(section.inside());
-            self.barrier.finish_growth(change, segment, &self.schema)?;
-            filling.capacity = capacity;
+            if barrier.finish_growth(change, segment, schema)? {
+                filling.capacity = capacity;
+            }
         }
         Ok(())
     }

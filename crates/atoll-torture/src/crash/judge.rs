@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use atoll::{Database, Result, Value};
 
+use super::loads::{self, LOAD};
 use super::scene::{ACCOUNTS, BALANCE, TABLESPACES, Tables, number};
 
 /// Returns what is wrong, if anything. `acknowledged` are the transactions that were acknowledged,
@@ -41,7 +42,16 @@ pub fn judge(db: &Database, acknowledged: &[u64], begun: i64) -> Result<Option<S
         }
         Ok(found)
     })?;
-    Ok(found.wrong(acknowledged))
+    if let Some(wrong) = found.wrong(acknowledged) {
+        return Ok(Some(wrong));
+    }
+    for id in 1..=begun {
+        let is_noted = found.entries.iter().any(|entry| entry[..2] == [id, LOAD]);
+        if let Some(wrong) = loads::wrong(db, id, is_noted)? {
+            return Ok(Some(wrong));
+        }
+    }
+    Ok(None)
 }
 
 #[derive(Default)]

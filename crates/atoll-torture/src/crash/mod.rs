@@ -1,8 +1,8 @@
 //! Crash tests: a database on a medium that records everything, crashed at any moment of its run.
 //!
 //! The threads of a run transfer between accounts in tables of several tablespaces, record what
-//! they did and read in journals, and now and then take a checkpoint. Then the power fails behind
-//! any event of the run (a write, a sync, a change of names), any subset of what was not synced
+//! they did and read in journals, and now and then load a table in bulk or take a checkpoint. Then
+//! the power fails behind any event of the run (a write, a sync, a change of names), any subset of what was not synced
 //! survives, and the database is recovered; then once more after a crash during that recovery. Each
 //! time [`judge`] checks that the database has the state after a set of transactions that contains
 //! all acknowledged ones, contains no transaction without those on which it depends, and no part of
@@ -11,6 +11,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`scene`] | the tables, and the transactions on them |
+//! | [`loads`] | bulk loads |
 //! | [`judge`] | the conditions that must hold after recovery |
 //! | [`plan`] | the settings of a run |
 //! | [`run`] | one run and its crashes |
@@ -18,6 +19,7 @@
 
 pub mod args;
 pub mod judge;
+pub mod loads;
 pub mod plan;
 pub mod report;
 pub mod run;

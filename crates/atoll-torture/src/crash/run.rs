@@ -10,6 +10,7 @@ use atoll::{Database, Error, SchemeKind};
 use serde::Serialize;
 
 use super::judge::judge;
+use super::loads;
 use super::plan::{Crashes, How};
 use super::scene::{self, Tables};
 use atoll_bench::keys::Random;
@@ -21,6 +22,9 @@ const SYNC_TIME: Duration = Duration::from_micros(200);
 const UNITS_MAX: u32 = 5;
 /// Number of subsets that are tried where more units are unsynced.
 const SUBSETS: u64 = 2;
+
+/// One in so many transactions is a load.
+const LOAD_EVERY: u64 = 16;
 
 /// A violation found after a crash.
 #[derive(Debug, Clone, Serialize)]
@@ -82,7 +86,11 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
                     let mut session = db.session()?;
                     for number in 0..how.transactions {
                         let id = begun.fetch_add(1, Ordering::Relaxed) + 1;
-                        scene::act(&mut session, tables, id, how.lazy, &mut random)?;
+                        if random.below(LOAD_EVERY) == 0 {
+                            loads::act(db, &mut session, tables, id, &mut random)?;
+                        } else {
+                            scene::act(&mut session, tables, id, how.lazy, &mut random)?;
+                        }
                         if !how.lazy {
                             medium.note(id as u64);
                         } else if random.below(12) == 0 {
