@@ -81,7 +81,8 @@ pub struct Memory {
     limbo: Mutex<Limbo>,
     /// Held by the thread that begins an epoch; the value is the frontier of the current epoch.
     advancing: Mutex<u64>,
-    /// While [`Memory::advance_after`] begins an epoch, the frontier of the previous one; 0 otherwise.
+    /// While [`Memory::advance_after`] begins an epoch, the frontier of the previous one; 0
+    /// otherwise.
     thawing: AtomicU64,
     /// The newest epoch that is sealed: its predecessors are drained and their root is recorded.
     sealed: AtomicU64,

@@ -342,7 +342,7 @@ impl<M: Machine> Barrier<M> {
 
     /// The number of present rows, counted in the presence bitmap.
     pub fn count(&self, target: &Segment<M>) -> u64 {
-        let capacity = target.capacity(); // Before the place, which may be that of a copy (GROWTH-2).
+        let capacity = target.capacity(); // Before the place: GROWTH-2.
         let presence = self.extents.presence.place(target.number);
         (0..capacity / 64)
             .map(|word| self.access().load_u64(presence + word * 8).count_ones())

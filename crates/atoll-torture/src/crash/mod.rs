@@ -2,11 +2,11 @@
 //!
 //! The threads of a run transfer between accounts in tables of several tablespaces, record what
 //! they did and read in journals, and now and then load a table in bulk or take a checkpoint. Then
-//! the power fails behind any event of the run (a write, a sync, a change of names), any subset of what was not synced
-//! survives, and the database is recovered; then once more after a crash during that recovery. Each
-//! time [`judge`] checks that the database has the state after a set of transactions that contains
-//! all acknowledged ones, contains no transaction without those on which it depends, and no part of
-//! a transaction.
+//! the power fails behind any event of the run (a write, a sync, a change of names), any subset of
+//! what was not synced survives, and the database is recovered; then once more after a crash during
+//! that recovery. Each time [`judge`] checks that the database has the state after a set of
+//! transactions that contains all acknowledged ones, contains no transaction without those on which
+//! it depends, and no part of a transaction.
 //!
 //! | module | contents |
 //! |---|---|
