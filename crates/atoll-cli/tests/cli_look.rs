@@ -58,11 +58,15 @@ fn who_holds_a_snapshot_is_told() {
     reader.say("SELECT 1 AS one;");
     reader.hear("1 row");
     let json = world.run(&["snapshots", "bank", "--json"]).json();
-    assert_eq!(json[0][0]["pid"], reader.child.id());
-    assert_eq!(json[0][0]["state"], "live");
-    assert!(json[0][0]["bytes_shared"].as_u64().unwrap() > 0);
+    let held = &json[0]["snapshots"][0];
+    assert_eq!(held["pid"], reader.child.id());
+    assert_eq!(held["state"], "live");
+    assert!(held["bytes_shared"].as_u64().unwrap() > 0);
+    let memory = |part: &str| json[0]["memory"][part].as_u64().unwrap();
+    assert!(memory("process_bytes") > memory("heap_bytes") && memory("tables_bytes") > 0);
     let out = world.run(&["snapshots", "bank"]).ok();
     assert!(out.contains(&reader.child.id().to_string()) && out.contains("live"), "{out}");
+    assert!(out.contains("row headers") && out.contains("the process, for the system"), "{out}");
     assert_eq!(reader.end(), Some(0));
 }
 

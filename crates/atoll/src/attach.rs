@@ -8,8 +8,9 @@ use atoll_machine::{Machine, Native, fork};
 use atoll_memory::Store;
 use atoll_memory::lease::{Client, Descriptor, RuntimeDir};
 
+use crate::counters::MemoryAccount;
 use crate::error::{Error, Result};
-use crate::leases::SnapshotInfo;
+use crate::leases::{SnapshotInfo, Status};
 use crate::snapshot::{Origin, Snapshot, SnapshotParts};
 
 /// The stores that this process has mapped. A process maps a store once, whichever process sent the
@@ -65,6 +66,22 @@ impl Attachment {
     /// # Errors
     /// [`Error::Lease`], [`Error::BadStatus`].
     pub fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
+        Ok(self.status()?.snapshots)
+    }
+
+    /// Where the memory of the owner's process is.
+    ///
+    /// # Errors
+    /// As [`Attachment::snapshots`].
+    pub fn memory(&self) -> Result<MemoryAccount> {
+        Ok(self.status()?.memory)
+    }
+
+    /// Both at one time.
+    ///
+    /// # Errors
+    /// As [`Attachment::snapshots`].
+    pub fn status(&self) -> Result<Status> {
         let text = self.client.status()?;
         let name = || self.name().to_owned();
         serde_json::from_str(&text).map_err(|_| Error::BadStatus { name: name() })

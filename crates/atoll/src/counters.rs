@@ -28,7 +28,7 @@ pub struct Counters {
 /// Where the memory of a database is, in bytes. The parts of the store and of the private memory
 /// add up to what the system reports for the process, except for stacks and for pages of the
 /// allocators that are partly used.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub struct MemoryAccount {
     /// Store: values of rows, with presence and validity bits, long values and the directory.
     pub tables_bytes: u64,

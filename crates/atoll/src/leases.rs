@@ -14,6 +14,7 @@ use atoll_memory::lease::{LeaseId, Peer};
 use atoll_memory::{Memory, MemoryError, View};
 use serde::{Deserialize, Serialize};
 
+use crate::counters::MemoryAccount;
 use crate::error::{Error, Expiry, Result};
 
 /// Most leases at a time.
@@ -22,6 +23,15 @@ const LINE_BYTES: u64 = 24;
 
 const LIVE: u64 = 1;
 const OVER_BYTES: u64 = 2;
+
+/// The status of a database that its owner reports to other processes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// The snapshots that are held.
+    pub snapshots: Vec<SnapshotInfo>,
+    /// Where the memory of the owner's process is.
+    pub memory: MemoryAccount,
+}
 
 /// A snapshot and its holder, for people and programs.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -66,7 +66,7 @@ pub use error::{Error, Expiry, RestoreError, Result, TxnError, TxnResult};
 pub use evictor::Budget;
 pub use export::arrow_type;
 pub use lanes::{Lanes, Request};
-pub use leases::SnapshotInfo;
+pub use leases::{SnapshotInfo, Status};
 pub use load::ArrowRows;
 pub use options::DatabaseOptions;
 pub use progress::{OpenPart, OpenProgress};

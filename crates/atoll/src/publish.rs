@@ -6,6 +6,7 @@ use atoll_memory::lease::{LeaseId, Offer, Peer, Publisher, Refusal, RefusalCode}
 
 use crate::core::Core;
 use crate::error::Error;
+use crate::leases::Status;
 use crate::snapshot::Snapshot;
 
 /// Answers the requests that the lease server receives. It holds the core weakly: the server is
@@ -69,10 +70,11 @@ impl Publisher for Publication {
     }
 
     fn status(&self) -> String {
-        let list = self.core.upgrade().map_or_else(Vec::new, |core| {
+        let status = self.core.upgrade().map_or_else(Status::default, |core| {
+            let memory = core.memory_account();
             let leases = core.leases.lock().unwrap_or_else(PoisonError::into_inner);
-            leases.list(core.memory())
+            Status { snapshots: leases.list(core.memory()), memory }
         });
-        serde_json::to_string(&list).unwrap_or_else(|_| "[]".to_owned())
+        serde_json::to_string(&status).unwrap_or_else(|_| "{}".to_owned())
     }
 }

@@ -14,7 +14,9 @@ Examples:
 Columns:
   shared  bytes of the database when the snapshot was taken, which it reads without a copy
   copied  bytes that writers have copied since, because this or another snapshot showed them
-  kept    bytes of replaced data that live for this snapshot and older ones alone")]
+  kept    bytes of replaced data that live for this snapshot and older ones alone
+
+Below them is where the memory of the owner's process is, as \\memory shows it.")]
 pub struct SnapshotsArgs {
     /// Name of the database
     pub name: String,

@@ -1,9 +1,10 @@
-//! `atoll snapshots`: the snapshots of a database, their holders and their costs.
+//! `atoll snapshots`: the snapshots of a database, their holders and their costs, and where the
+//! memory of its owner is.
 
 use crate::args::{GlobalArgs, SnapshotsArgs};
 use crate::error::Result;
 use crate::output::Output;
-use crate::render::snapshots;
+use crate::render::{memory, snapshots};
 
 /// Runs the command.
 ///
@@ -13,5 +14,10 @@ pub fn run(args: &SnapshotsArgs, global: &GlobalArgs, output: &mut Output) -> Re
     global.refuse_limits("snapshots")?;
     global.refuse_nodes("`atoll snapshots`")?;
     let attachment = atoll::attach(&args.name, global.runtime_dir.as_deref())?;
-    snapshots::write(output, &attachment.snapshots()?)
+    let status = attachment.status()?;
+    if output.json {
+        return Ok(output.json(&status)?);
+    }
+    snapshots::write(output, &status.snapshots)?;
+    memory::write(output, &status.memory)
 }

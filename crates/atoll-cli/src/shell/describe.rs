@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::error::{CliError, Result};
 use crate::output::Output;
+use crate::render::memory as account;
 use crate::render::table::{Align, Grid};
 use crate::session::{Session, TableInfo};
 use crate::size;
@@ -166,9 +167,9 @@ struct Memory {
 pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
     let database = session.database()?;
     let (counters, budget) = (database.counters(), database.budget()?);
-    let account = database.memory();
+    let memory = database.memory();
     if output.json {
-        return Ok(output.json(&Memory { counters, account, budget })?);
+        return Ok(output.json(&Memory { counters, account: memory, budget })?);
     }
     let mut lines = vec![
         ("allocated", size::bytes(counters.memory_allocated_bytes)),
@@ -180,16 +181,6 @@ pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
         ("epoch", size::count(counters.epoch)),
         ("commits", size::count(counters.commits)),
         ("aborts", size::count(counters.aborts)),
-    ];
-    let parts = [
-        ("tables", account.tables_bytes),
-        ("kept for snapshots", account.kept_bytes),
-        ("free in the store", account.free_bytes),
-        ("row headers", account.headers_bytes),
-        ("indexes", account.indexes_bytes),
-        ("heap", account.heap_bytes),
-        ("free in the heap", account.heap_free_bytes),
-        ("the process, for the system", account.process_bytes),
     ];
     if let Some(budget) = budget {
         let place = if budget.cold_node.is_some() { "of it in DRAM" } else { "of it in memory" };
@@ -208,14 +199,9 @@ pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
     for (name, value) in lines {
         grid.push(vec![Some(name.to_owned()), Some(value)]);
     }
-    let mut account = Grid::new([("memory", Align::Left), ("bytes", Align::Right)]);
-    for (name, bytes) in parts {
-        account.push(vec![Some(name.to_owned()), Some(size::bytes(bytes))]);
-    }
     let (width, style) = (output.width(), output.style);
     grid.write(output, width, style)?;
-    account.write(output, width, style)?;
-    Ok(())
+    account::write(output, &memory)
 }
 
 /// What programs are told of durability.

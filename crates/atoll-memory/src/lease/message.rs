@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// Version of the protocol that this code speaks.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 /// Version of the product, for display.
 pub const PRODUCT_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// First word of every message.
