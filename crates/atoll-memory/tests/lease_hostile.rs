@@ -38,7 +38,7 @@ fn packet(version: u32, kind: u32, body: &[u8]) -> Vec<u8> {
 }
 
 fn take() -> Vec<u8> {
-    packet(1, 4, &[])
+    packet(wire::PROTOCOL_VERSION, 4, &[])
 }
 
 #[test]
@@ -54,7 +54,8 @@ fn a_client_of_another_version_and_its_owner_both_learn_both_versions() {
     assert!(raw.send(&later, &[]));
     match wire::decode(&raw.receive()).unwrap() {
         Message::Refused { text, .. } => {
-            for part in ["protocol 99", "protocol 1", "9.9.9", wire::PRODUCT_VERSION] {
+            let ours = format!("protocol {}", wire::PROTOCOL_VERSION);
+            for part in ["protocol 99", &ours, "9.9.9", wire::PRODUCT_VERSION] {
                 assert!(text.contains(part), "{text}");
             }
         }
@@ -80,7 +81,12 @@ fn an_owner_of_another_version_is_named_to_the_client() {
     let error = Client::connect("db", &place.dir).unwrap_err();
     fake.join().unwrap();
     match &error {
-        LeaseError::VersionMismatch { ours: 1, theirs: 7, theirs_product, .. } => {
+        LeaseError::VersionMismatch {
+            ours: wire::PROTOCOL_VERSION,
+            theirs: 7,
+            theirs_product,
+            ..
+        } => {
             assert_eq!(theirs_product, "7.0.1");
         }
         other => panic!("{other:?}"),
@@ -101,7 +107,7 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
 }
 
 fn garbage() -> Vec<Vec<u8>> {
-    let good = hello(1, "0.1.0");
+    let good = hello(wire::PROTOCOL_VERSION, "0.1.0");
     let mut list: Vec<Vec<u8>> = (1..good.len()).map(|end| good[..end].to_vec()).collect();
     list.extend((0..100).map(|seed| noise(seed, 1 + (seed as usize * 37) % 3000)));
     let mut wrong_magic = good.clone();
@@ -111,13 +117,13 @@ fn garbage() -> Vec<Vec<u8>> {
     let mut trailing = good.clone();
     trailing.push(0);
     list.extend([wrong_magic, too_long_told, trailing]);
-    list.push(packet(1, 1, &[0xff; 200]));
-    list.push(packet(1, 77, &[]));
-    list.push(packet(1, 1, &vec![7; 70_000]));
+    list.push(packet(wire::PROTOCOL_VERSION, 1, &[0xff; 200]));
+    list.push(packet(wire::PROTOCOL_VERSION, 77, &[]));
+    list.push(packet(wire::PROTOCOL_VERSION, 1, &vec![7; 70_000]));
     list.push(vec![0; 100_000]);
     // Good messages at the wrong moment.
     list.push(take());
-    list.push(packet(1, 6, &0u64.to_le_bytes()));
+    list.push(packet(wire::PROTOCOL_VERSION, 6, &0u64.to_le_bytes()));
     list
 }
 
@@ -134,7 +140,7 @@ fn garbage_ends_its_own_connection_only_and_leaves_no_descriptor() {
         raw.drain();
         // Also after valid messages.
         let raw = Raw::connect(&place.socket("db"));
-        assert!(raw.send(&hello(1, "0.1.0"), &[]));
+        assert!(raw.send(&hello(wire::PROTOCOL_VERSION, "0.1.0"), &[]));
         raw.receive();
         if *bytes != take() && bytes.get(8) != Some(&6) {
             assert!(raw.send(bytes, &[]));
@@ -159,7 +165,7 @@ fn descriptors_sent_to_an_owner_are_never_installed() {
     for round in 0..20 {
         let raw = Raw::connect(&place.socket("db"));
         if round % 2 == 0 {
-            assert!(raw.send(&hello(1, "0.1.0"), &[]));
+            assert!(raw.send(&hello(wire::PROTOCOL_VERSION, "0.1.0"), &[]));
             raw.receive();
         }
         assert!(raw.send(&take(), &vec![file.as_fd(); 250]));
@@ -179,7 +185,7 @@ fn a_client_that_never_reads_is_dropped_and_blocks_nobody() {
     let diary = Arc::new(Diary::new("text", Vec::new()));
     let _server = Server::start("db", &place.dir, diary.clone()).unwrap();
     let raw = Raw::connect(&place.socket("db"));
-    assert!(raw.send(&hello(1, "0.1.0"), &[]));
+    assert!(raw.send(&hello(wire::PROTOCOL_VERSION, "0.1.0"), &[]));
     raw.receive();
     while raw.send(&take(), &[]) {}
     let client = Client::connect("db", &place.dir).unwrap();

@@ -123,7 +123,7 @@ proptest! {
 }
 
 #[test]
-fn the_layout_of_version_1_stays() {
+fn the_layout_of_version_2_stays() {
     let tree = Tree {
         database: "d".to_owned(),
         store_id: 2,
@@ -134,7 +134,7 @@ fn the_layout_of_version_1_stays() {
         take_ns: 8,
         bases: Vec::new(),
     };
-    let mut expected = b"ATLL\x01\0\0\0\x05\0\0\0".to_vec();
+    let mut expected = b"ATLL\x02\0\0\0\x05\0\0\0".to_vec();
     expected.extend([69, 0, 0, 0, 1, 0, b'd']);
     expected.extend(2u128.to_le_bytes());
     (3..=8u64).for_each(|n| expected.extend(n.to_le_bytes()));
