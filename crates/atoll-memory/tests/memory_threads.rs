@@ -150,6 +150,10 @@ fn take(table: &Table, seed: u64, last: &[AtomicU64]) {
                 assert!(value >= *before, "a store that had finished before the cut is missing");
             }
             held.push((cut, shown));
+            // On a busy machine the writers may not have run yet.
+            while table.memory.copied().extents == 0 {
+                std::thread::yield_now();
+            }
         }
         for (cut, shown) in &held {
             assert!(table.shown(cut.root) == *shown, "epoch {} changed", cut.epoch);
