@@ -45,7 +45,7 @@ fn a_run_fills_every_part_of_its_report() -> Result<(), Box<dyn std::error::Erro
         "--gib=0.004,0.01",
         "--quick",
         "--rounds=7",
-        "--seconds=0.1",
+        "--seconds=0.3",
         "--interval=0.1",
         "--intervals=0.05,0.1",
     ])?;
