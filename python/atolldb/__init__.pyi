@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Protocol, Self, TypedDict, overload
@@ -180,7 +180,7 @@ class Snapshot(_Closing):
     def table(self, name: str) -> Table: ...
     def __getitem__(self, name: str, /) -> Table: ...
     def __contains__(self, name: str, /) -> bool: ...
-    def sql(self, query: str) -> Result:
+    def sql(self, query: str, parameters: Sequence[Any] | None = None) -> Result:
         """Run a query. Threads may query one snapshot at the same time."""
     def derive(
         self,
@@ -266,6 +266,8 @@ class Result:
         """``views=False`` copies texts and bytes into the types that all of pyarrow knows."""
     def to_pandas(self, **options: Any) -> pandas.DataFrame: ...
     def to_polars(self) -> polars.DataFrame: ...
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
+    def fetchone(self) -> tuple[Any, ...] | None: ...
     def fetchall(self) -> list[tuple[Any, ...]]: ...
     def _repr_html_(self) -> str: ...
 
@@ -277,8 +279,8 @@ class Session(_Closing):
 
     @property
     def in_transaction(self) -> bool: ...
-    def sql(self, statement: str) -> Result:
-        """Run one SQL statement."""
+    def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> Result:
+        """Run one SQL statement, with values for its parameters: ``?``, or ``$1``, ``$2``, …"""
     def insert(self, name: str, data: _Data) -> int:
         """Insert ``data`` into a table: in the open transaction, or in one of its own."""
 
@@ -304,8 +306,9 @@ class Database(_Closing):
         """Create a table and load ``data`` into it in one transaction; not while one is open."""
     def insert(self, name: str, data: _Data) -> int:
         """Insert ``data`` into a table: in this thread's open transaction, or in one of its own."""
-    def sql(self, statement: str) -> Result:
-        """Run one SQL statement in the session of this thread."""
+    def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> Result:
+        """Run one SQL statement in the session of this thread, with values for its parameters:
+        ``?``, or ``$1``, ``$2``, …"""
     def session(self) -> Session:
         """One more session, for a transaction besides that of this thread."""
     def snapshot(self) -> Snapshot: ...

@@ -4,8 +4,10 @@
 //! statement runs. So the statement asks now and then (`SqlSession::set_interrupt`), with Python's
 //! lock; an exception of a handler ends the statement and is raised instead of its result.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use atoll::machine::fork::Mark;
 use atoll_sql::Question;
 use pyo3::prelude::*;
 
@@ -32,9 +34,22 @@ pub(crate) fn run<R: Send>(
     raised.map_or(done, |raised| Err(Fault::Python(raised)))
 }
 
-/// Whether this is the main thread, which runs signal handlers.
+/// Whether this is the main thread, which runs signal handlers. A thread asks once in each process:
+/// in a forked child, the thread that forked becomes the main one.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    thread_local! {
+        static KNOWN: RefCell<Option<(Mark, bool)>> = const { RefCell::new(None) };
+    }
+    let known = |known: &RefCell<Option<(Mark, bool)>>| match &*known.borrow() {
+        Some((mark, is_main)) if mark.is_here() => Some(*is_main),
+        _ => None,
+    };
+    if let Some(is_main) = KNOWN.with(known) {
+        return Ok(is_main);
+    }
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
-    main.eq(threading.call_method0("get_ident")?)
+    let is_main = main.eq(threading.call_method0("get_ident")?)?;
+    KNOWN.with(|known| *known.borrow_mut() = Some((Mark::new(), is_main)));
+    Ok(is_main)
 }

@@ -16,6 +16,7 @@ mod leases;
 mod limits;
 mod memory;
 mod numpy;
+mod parameters;
 mod render;
 mod result;
 mod schema;
@@ -37,6 +38,7 @@ fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<column::Column>()?;
     module.add_class::<result::QueryResult>()?;
+    module.add_class::<result::RowIterator>()?;
     module.add_class::<schema::Schema>()?;
     module.add_class::<database::Database>()?;
     module.add_class::<session::Session>()?;

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
 
 use atoll::machine::fork::Mark;
-use atoll_sql::{ChangeError, Question, SqlSession};
+use atoll_sql::{ChangeError, Literal, Question, SqlSession};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::convert::{self, IncomingRows};
 use crate::errors::{Fault, Outcome};
-use crate::interrupt;
 use crate::result::QueryResult;
+use crate::{interrupt, parameters};
 
 const CLOSED: Fault = Fault::Closed("the session is closed, or its database is");
 
@@ -139,15 +139,17 @@ impl Sessions {
 pub(crate) struct Session(Arc<Slot>);
 
 impl Session {
-    /// Runs a statement; `question` decides whether it is to be interrupted.
+    /// Runs a statement with values for its parameters; `question` decides whether it is to be
+    /// interrupted.
     pub(crate) fn execute(
         &self,
         statement: &str,
+        values: &[Literal],
         question: Option<Arc<Question>>,
     ) -> Outcome<QueryResult> {
         self.0.with(|core| {
             core.session.set_interrupt(question);
-            let outcome = core.session.execute(statement);
+            let outcome = core.session.execute_with(statement, values);
             QueryResult::new(outcome.map_err(|error| Fault::Sql(error, statement.to_owned()))?)
         })
     }
@@ -197,9 +199,17 @@ impl Session {
         py.detach(|| self.0.with(|core| Ok(core.session.in_transaction())))
     }
 
-    /// Runs one SQL statement. A query runs on a snapshot that is taken for it.
-    fn sql(&self, py: Python<'_>, statement: &str) -> Outcome<QueryResult> {
-        interrupt::run(py, |question| self.execute(statement, question))
+    /// Runs one SQL statement, with values for its parameters, which are written `?`, or `$1`,
+    /// `$2`.
+    #[pyo3(signature = (statement, parameters = None))]
+    fn sql(
+        &self,
+        py: Python<'_>,
+        statement: &str,
+        parameters: Option<&Bound<'_, PyAny>>,
+    ) -> Outcome<QueryResult> {
+        let values = parameters::of(parameters)?;
+        interrupt::run(py, |question| self.execute(statement, &values, question))
     }
 
     /// Inserts `data` into a table, columns matched by name; returns the number of rows. Part of

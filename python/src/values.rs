@@ -10,8 +10,9 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrowNativeTypeOp, PrimitiveArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
+use atoll::{DataType as ColumnType, Value};
 use atoll_sql::{show_date, show_timestamp};
-use chrono::{Datelike, NaiveDateTime};
+use chrono::{DateTime, Datelike, NaiveDateTime};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
@@ -51,6 +52,51 @@ pub(crate) fn of_array<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Valu
         DataType::Timestamp(unit, None) => instants(py, array, *unit),
         DataType::Decimal128(precision, scale) => decimals(py, array, *precision, *scale),
         _ => texts(py, array),
+    }
+}
+
+/// The class of decimals.
+pub(crate) fn decimal_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("decimal")?.getattr("Decimal")
+}
+
+/// A value of a column as a Python object, as [`of_array`] makes it; `decimal` is
+/// [`decimal_class`], if the row has a decimal.
+pub(crate) fn of_value<'py>(
+    py: Python<'py>,
+    value: &Value,
+    data_type: ColumnType,
+    decimal: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        Value::Null => Ok(py.None().into_bound(py)),
+        Value::Int16(v) => v.into_bound_py_any(py),
+        Value::Int32(v) => v.into_bound_py_any(py),
+        Value::Int64(v) => v.into_bound_py_any(py),
+        Value::Float32(v) => v.into_bound_py_any(py),
+        Value::Float64(v) => v.into_bound_py_any(py),
+        Value::Bool(v) => v.into_bound_py_any(py),
+        Value::Text(v) => v.into_bound_py_any(py),
+        Value::Binary(v) => v.as_slice().into_bound_py_any(py),
+        Value::Date(days) => {
+            let date = Date32Type::to_naive_date_opt(*days);
+            moment(date, || show_date(*days)).into_bound_py_any(py)
+        }
+        Value::Timestamp(micros) => {
+            let instant = DateTime::from_timestamp_micros(*micros).map(|one| one.naive_utc());
+            moment(instant, || show_timestamp(*micros)).into_bound_py_any(py)
+        }
+        Value::Decimal(digits) => {
+            let (precision, scale) = match data_type {
+                ColumnType::Decimal { precision, scale } => (precision, scale),
+                _ => (38, 0),
+            };
+            let text = Decimal128Type::format_decimal(*digits, precision, scale.cast_signed());
+            match decimal {
+                Some(class) => class.call1((text,)),
+                None => decimal_class(py)?.call1((text,)),
+            }
+        }
     }
 }
 

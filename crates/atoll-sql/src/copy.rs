@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use atoll::{Database, Table, Transaction};
+use atoll::{Database, Transaction};
 use sqlparser::ast::{CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident};
 use sqlparser::tokenizer::Span;
 
@@ -82,7 +82,7 @@ pub fn copy_from(
     question: Option<Arc<Question>>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Loaded, SqlError> {
-    let table = find_table(db, table, Span::empty())?;
+    let table = names::find_table(db, table, Span::empty())?;
     let (input, format, options) = (input.clone(), format.clone(), *options);
     let source = Source { table, input, format, columns: None, options, tally: Tally::default() };
     let interrupt = Interrupt::new(question);
@@ -108,18 +108,6 @@ impl Source {
     }
 }
 
-/// The table of a name.
-pub(crate) fn find_table(db: &Database, name: &str, span: Span) -> Result<Table, SqlError> {
-    let known = db.tables();
-    let error = match db.table(name) {
-        Ok(table) => return Ok(table),
-        Err(inherited @ atoll::Error::InheritedTable(_)) => SqlError::from(inherited),
-        Err(_) if !known.iter().any(|table| table == name) => names::unknown_table(name, &known),
-        Err(other) => SqlError::from(other),
-    };
-    Err(error.at(span))
-}
-
 /// The source that a `COPY` statement describes.
 pub(crate) fn source(
     db: &Database,
@@ -139,7 +127,7 @@ pub(crate) fn source(
         return Err(SqlError::unsupported("COPY reads files: COPY t FROM 'file.csv'"));
     };
     let (name, span) = names::table_name(table_name)?;
-    let table = find_table(db, &name, span)?;
+    let table = names::find_table(db, &name, span)?;
     let columns = (!columns.is_empty())
         .then(|| names::target_columns(&table, columns.iter().map(Ok::<&Ident, SqlError>)))
         .transpose()?;

@@ -1,11 +1,9 @@
-//! Constant expressions: literals, casts and simple arithmetic, over one row's columns or none.
+//! Constant expressions: literals, casts and simple arithmetic.
 //!
-//! This module serves `INSERT … VALUES`, `UPDATE … SET` and conditions on keys, where a planner
-//! would cost more than the statement. An unsupported expression is an error that recommends
-//! `INSERT … SELECT`, which supports all of them.
+//! This module serves `INSERT … VALUES`, where a planner would cost more than the statement; all
+//! other expressions are bound as those of queries are.
 
-use atoll::{Schema, Value};
-use sqlparser::ast::{BinaryOperator, CastKind, Expr, Ident, Spanned, UnaryOperator};
+use sqlparser::ast::{BinaryOperator, CastKind, Expr, Spanned, UnaryOperator};
 use sqlparser::ast::{Value as SqlValue, ValueWithSpan};
 
 use crate::error::{SqlError, SqlErrorKind};
@@ -14,66 +12,62 @@ use crate::rules::number::{self, Number, Operation};
 use crate::rules::scalar::{self, DecimalShape};
 use crate::{names, rules, text, types};
 
-/// The row to which names in an expression refer.
-#[derive(Clone, Copy)]
-pub(crate) struct Row<'a> {
-    /// Name of the table.
-    pub(crate) table: &'a str,
-    /// Its columns.
-    pub(crate) schema: &'a Schema,
-    /// The row's values, one for each column; `None` to check names only.
-    pub(crate) values: Option<&'a [Value]>,
+/// The value of an expression; `None` if it is not one of this module.
+pub(crate) fn constant(expr: &Expr) -> Option<Result<Literal, SqlError>> {
+    is_constant(expr).then(|| evaluate(expr))
 }
 
-/// Evaluates an expression; without a row, a name in it is an error.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => !matches!(value.value, SqlValue::Placeholder(_)),
+        Expr::Nested(inner) => is_constant(inner),
+        // A name is refused here, in better words than a planner has.
+        Expr::TypedString(_) | Expr::Identifier(_) => true,
+        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, .. } => is_constant(expr),
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => is_constant(expr),
+        Expr::BinaryOp { left, op, right } => {
+            use BinaryOperator as Op;
+            let is_known = matches!(
+                op,
+                Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo | Op::StringConcat
+            );
+            is_known && is_constant(left) && is_constant(right)
+        }
+        _ => false,
+    }
+}
+
+/// Evaluates an expression.
 ///
 /// # Errors
-/// Anything but literals, casts, `+ - * / %`, `||` and names; overflow and division by zero.
-pub(crate) fn evaluate(expr: &Expr, row: Option<Row<'_>>) -> Result<Literal, SqlError> {
+/// Anything but literals, casts, `+ - * / %` and `||`; overflow and division by zero.
+fn evaluate(expr: &Expr) -> Result<Literal, SqlError> {
     match expr {
         Expr::Value(value) => literal(value),
-        Expr::Nested(inner) => evaluate(inner, row),
+        Expr::Nested(inner) => evaluate(inner),
         Expr::TypedString(typed) => {
             let text = literal(&typed.value)?;
             cast(text, &typed.data_type).map_err(|error| error.at(typed.value.span))
         }
         Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
-            cast(evaluate(expr, row)?, data_type).map_err(|error| error.at(expr.span()))
+            cast(evaluate(expr)?, data_type).map_err(|error| error.at(expr.span()))
         }
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
-            negate(evaluate(expr, row)?).map_err(|error| error.at(expr.span()))
+            negate(evaluate(expr)?).map_err(|error| error.at(expr.span()))
         }
-        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => evaluate(expr, row),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => evaluate(expr),
         Expr::BinaryOp { left, op, right } => {
-            arithmetic(evaluate(left, row)?, op, evaluate(right, row)?)
-                .map_err(|error| error.at(expr.span()))
+            arithmetic(evaluate(left)?, op, evaluate(right)?).map_err(|error| error.at(expr.span()))
         }
-        Expr::Identifier(ident) => column(ident, row),
-        Expr::CompoundIdentifier(parts) => match (parts.as_slice(), row) {
-            ([table, ident], Some(known)) if names::fold(table) == known.table => {
-                column(ident, row)
-            }
-            _ => Err(not_constant(expr)),
-        },
-        _ => Err(not_constant(expr)),
+        Expr::Identifier(ident) => {
+            let message =
+                format!("\"{}\" is a name, and a constant is expected here", names::fold(ident));
+            Err(SqlError::new(SqlErrorKind::UnknownColumn, message)
+                .with_hint(Some("text stands in single quotes".to_owned()))
+                .at(ident.span))
+        }
+        _ => Err(SqlError::unsupported(format!("{expr} is not a constant")).at(expr.span())),
     }
-}
-
-/// Whether an expression names a column.
-pub(crate) fn names_a_column(expr: &Expr) -> bool {
-    match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
-        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => names_a_column(inner),
-        Expr::Cast { expr: inner, .. } => names_a_column(inner),
-        Expr::BinaryOp { left, right, .. } => names_a_column(left) || names_a_column(right),
-        _ => false,
-    }
-}
-
-fn not_constant(expr: &Expr) -> SqlError {
-    SqlError::unsupported(format!("{expr} is not a constant"))
-        .at(expr.span())
-        .with_hint(Some("expressions of every kind can stand in INSERT INTO … SELECT".to_owned()))
 }
 
 fn literal(value: &ValueWithSpan) -> Result<Literal, SqlError> {
@@ -94,23 +88,6 @@ fn literal(value: &ValueWithSpan) -> Result<Literal, SqlError> {
         other => Err(SqlError::unsupported(format!("{other} is not a literal that Atoll knows"))
             .at(value.span)),
     }
-}
-
-fn column(ident: &Ident, row: Option<Row<'_>>) -> Result<Literal, SqlError> {
-    let name = names::fold(ident);
-    let Some(row) = row else {
-        return Err(SqlError::new(
-            SqlErrorKind::UnknownColumn,
-            format!("\"{name}\" is a name, and a constant is expected here"),
-        )
-        .with_hint(Some("text stands in single quotes".to_owned()))
-        .at(ident.span));
-    };
-    let at = names::position(row.schema, row.table, ident)?;
-    Ok(match row.values {
-        Some(values) => Literal::of(values[at].clone(), row.schema.columns()[at].data_type),
-        None => Literal::Null,
-    })
 }
 
 fn cast(value: Literal, to: &sqlparser::ast::DataType) -> Result<Literal, SqlError> {
@@ -228,7 +205,7 @@ mod tests {
     fn of(text: &str) -> Result<Literal, SqlError> {
         let dialect = PostgreSqlDialect {};
         let mut parser = Parser::new(&dialect).try_with_sql(text).unwrap();
-        evaluate(&parser.parse_expr().unwrap(), None)
+        evaluate(&parser.parse_expr().unwrap())
     }
 
     #[test]

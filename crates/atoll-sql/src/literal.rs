@@ -12,9 +12,9 @@ use crate::{show, text};
 const EXACT_INTEGER_MAX: u128 = 1 << 53;
 const EXACT_POWER_MAX: u8 = 22;
 
-/// A constant.
+/// A constant, or the value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Literal {
+pub enum Literal {
     /// No value.
     Null,
     /// True or false.
@@ -37,9 +37,29 @@ pub(crate) enum Literal {
     Bytes(Vec<u8>),
 }
 
+macro_rules! literal_from {
+    ($($rust:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$rust> for Literal {
+            fn from(value: $rust) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )*};
+}
+literal_from!(
+    bool => Bool, i16 => Integer, i32 => Integer, i64 => Integer, u32 => Integer, u64 => Integer,
+    f64 => Float, f32 => Real, &str => Text, String => Text, &[u8] => Bytes, Vec<u8> => Bytes,
+);
+
+impl<T: Into<Self>> From<Option<T>> for Literal {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
 impl Literal {
     /// The number of the digits, as exact as they are written.
-    pub(crate) fn number(digits: &str) -> Option<Self> {
+    pub fn number(digits: &str) -> Option<Self> {
         if let Ok(integer) = digits.parse() {
             return Some(Self::Integer(integer));
         }

@@ -5,7 +5,7 @@
 //! queries fold by this rule alone. `SQLNAME-2`: a column that is created for a file keeps its
 //! name; SQL needs quotes for it unless it is a plain lower-case identifier.
 
-use atoll::{Schema, Table};
+use atoll::{Database, Schema, Table};
 use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, Statement};
 use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
 use sqlparser::tokenizer::{Span, Token};
@@ -182,6 +182,18 @@ pub(crate) fn tablespace(ident: &Ident, count: usize) -> Result<u32, SqlError> {
     Err(SqlError::new(SqlErrorKind::UnknownTablespace, message)
         .at(ident.span)
         .with_hint(Some(hint)))
+}
+
+/// The table of a name.
+pub(crate) fn find_table(db: &Database, name: &str, span: Span) -> Result<Table, SqlError> {
+    let known = db.tables();
+    let error = match db.table(name) {
+        Ok(table) => return Ok(table),
+        Err(inherited @ atoll::Error::InheritedTable(_)) => SqlError::from(inherited),
+        Err(_) if !known.iter().any(|table| table == name) => unknown_table(name, &known),
+        Err(other) => SqlError::from(other),
+    };
+    Err(error.at(span))
 }
 
 /// The error for a table that does not exist.

@@ -12,6 +12,7 @@ use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Word};
 
 use crate::error::{SqlError, SqlErrorKind};
+use crate::question_marks;
 use crate::wording::sentence;
 
 /// Deepest nesting of expressions and subqueries.
@@ -284,9 +285,22 @@ fn with_tablespace(mut statement: Statement, last: Option<TokenWithSpan>) -> Sta
 /// # Errors
 /// No statement, more than one, or a syntax error.
 pub(crate) fn one(sql: &str) -> Result<Statement, SqlError> {
-    let mut statements = split(sql)?;
+    statement(only(split(sql)?)?)
+}
+
+/// The tokens of text that holds exactly one statement. A question mark is a parameter.
+///
+/// # Errors
+/// No statement, or more than one; parameters in both ways of writing them.
+pub(crate) fn only_tokens(sql: &str) -> Result<StatementTokens, SqlError> {
+    let mut tokens = only(split(sql)?)?;
+    question_marks::number(&mut tokens)?;
+    Ok(tokens)
+}
+
+fn only(mut statements: Vec<StatementTokens>) -> Result<StatementTokens, SqlError> {
     match statements.len() {
-        1 => statement(statements.remove(0)),
+        1 => Ok(statements.remove(0)),
         0 => Err(SqlError::new(SqlErrorKind::Syntax, "there is no statement in the text")),
         _ => {
             let second =

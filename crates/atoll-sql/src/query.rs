@@ -8,12 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use arrow_array::{RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::Field;
 use atoll::Snapshot;
+use datafusion::common::Result as DataFusionResult;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
@@ -28,14 +32,17 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::{self, Interrupt, NoAnswer};
-use crate::limits::{self, Ledger, QueryMemory};
+use crate::limits::{self, Ledger};
+use crate::live::LiveCatalog;
 use crate::names::{self, CATALOG, SCHEMA};
 use crate::provider::SnapshotCatalog;
+use crate::result::QueryResult;
 use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
-use crate::rules::temporal::{Now, TypeNames};
+use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
 use crate::rules::{extreme, merging, prepare, sum};
+use crate::short::compile::expr::NOW;
 use crate::{clauses, panics, query_error, watch};
 
 /// Stack of a thread that plans and runs queries.
@@ -44,52 +51,6 @@ const STACK_BYTES: usize = 8 << 20;
 const GRACE: Duration = Duration::from_millis(20);
 /// and between two looks at them.
 const PAUSE: Duration = Duration::from_micros(100);
-
-/// The result of a query. Its buffers may belong to the snapshot; they keep the snapshot's lease.
-#[derive(Debug, Clone)]
-pub struct QueryResult {
-    schema: SchemaRef,
-    batches: Vec<RecordBatch>,
-    memory: Option<QueryMemory>,
-}
-
-impl QueryResult {
-    /// One row with one text.
-    pub(crate) fn of_text(column: &str, text: &str) -> Self {
-        let field = Field::new(column, DataType::Utf8, false);
-        let schema = Arc::new(Schema::new(vec![field]));
-        let text = Arc::new(StringArray::from(vec![text]));
-        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![text]);
-        let batch = batch.expect("the column is the schema's");
-        Self { schema, batches: vec![batch], memory: None }
-    }
-
-    /// The columns.
-    pub fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    /// The rows.
-    pub fn batches(&self) -> &[RecordBatch] {
-        &self.batches
-    }
-
-    /// The query memory that it holds. It counts as long as this value lives, so it is kept beside
-    /// batches that are given away.
-    pub fn memory(&self) -> Option<QueryMemory> {
-        self.memory.clone()
-    }
-
-    /// The rows, given away.
-    pub fn into_batches(self) -> Vec<RecordBatch> {
-        self.batches
-    }
-
-    /// How many rows there are.
-    pub fn row_count(&self) -> usize {
-        self.batches.iter().map(RecordBatch::num_rows).sum()
-    }
-}
 
 /// A planner and the threads of its queries.
 pub(crate) struct Engine {
@@ -181,14 +142,42 @@ impl Engine {
         mut statement: Statement,
         interrupt: &Interrupt,
     ) -> Result<QueryResult, SqlError> {
-        clauses::check(&mut statement, &|name| self.is_scalar(name))?;
-        prepare::statement(&mut statement)?;
-        check_tables(&statement, snapshot)?;
+        self.check(&mut statement, &snapshot.tables())?;
         self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
         let query = collect(self.context.state(), statement, snapshot.clone(), interrupt.flag());
         let result = self.wait(query, interrupt);
         self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
         result
+    }
+
+    /// Checks a query that may name these tables, and prepares it for the planner.
+    fn check(&self, statement: &mut Statement, tables: &[String]) -> Result<(), SqlError> {
+        clauses::check(statement, &|name| self.is_scalar(name))?;
+        prepare::statement(statement)?;
+        check_tables(statement, tables)
+    }
+
+    /// Plans and optimizes a query over the tables of a live database.
+    ///
+    /// # Errors
+    /// Those of the query; anything but reading tables; a statement that was cancelled.
+    pub(crate) fn bind(
+        &self,
+        catalog: LiveCatalog,
+        mut statement: Statement,
+        interrupt: &Interrupt,
+    ) -> Result<LogicalPlan, SqlError> {
+        self.check(&mut statement, &catalog.known())?;
+        self.context.register_catalog(CATALOG, Arc::new(catalog));
+        let mut rules = analyzers(false);
+        rules.push(Arc::new(NowIsAParameter));
+        let state = SessionStateBuilder::new_from_existing(self.context.state())
+            .with_analyzer_rules(rules)
+            .build();
+        let plan = async move { Ok(state.optimize(&logical(&state, statement).await?)?) };
+        let plan = self.wait(plan, interrupt);
+        self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
+        plan
     }
 
     /// Waits for a query, which runs on the engine's threads.
@@ -276,13 +265,17 @@ async fn collect_with(
         ledger.add(&batch)?;
         batches.push(batch);
     }
-    Ok(QueryResult { schema, batches, memory: Some(ledger.close()) })
+    Ok(QueryResult::of_batches(schema, batches, ledger.close()))
 }
 
 async fn physical(
     state: &SessionState,
     statement: Statement,
 ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    Ok(state.create_physical_plan(&logical(state, statement).await?).await?)
+}
+
+async fn logical(state: &SessionState, statement: Statement) -> Result<LogicalPlan, SqlError> {
     let statement = PlannedStatement::Statement(Box::new(statement));
     let plan = state.statement_to_plan(statement).await?;
     // SQL-1.
@@ -291,7 +284,37 @@ async fn physical(
         .with_allow_dml(false)
         .with_allow_statements(false)
         .verify_plan(&plan)?;
-    Ok(state.create_physical_plan(&plan).await?)
+    Ok(plan)
+}
+
+/// The rule that makes a parameter of `now()`, so that a plan can be kept for later transactions.
+#[derive(Debug)]
+struct NowIsAParameter;
+
+impl AnalyzerRule for NowIsAParameter {
+    fn name(&self) -> &str {
+        "now_is_a_parameter"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> DataFusionResult<LogicalPlan> {
+        let parameter = |expr: Expr| match &expr {
+            Expr::ScalarFunction(call) if call.func.name() == "now" => {
+                let field = Some(Arc::new(Field::new(NOW, TIMESTAMP, true)));
+                let now = Placeholder::new_with_field(NOW.to_owned(), field);
+                Ok(Transformed::yes(Expr::Placeholder(now)))
+            }
+            _ => Ok(Transformed::no(expr)),
+        };
+        let node = |node: LogicalPlan| {
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let changed = expr.transform_up(parameter)?;
+                Ok(changed.update_data(|expr| name.restore(expr)))
+            })
+        };
+        Ok(plan.transform_up_with_subqueries(node)?.data)
+    }
 }
 
 /// DataFusion's rules for physical plans, without filter pushdown: it confuses columns of a join
@@ -324,8 +347,7 @@ impl Drop for Engine {
 }
 
 /// Checks the tables that a query names, for better messages than those of the planner.
-fn check_tables(statement: &Statement, snapshot: &Snapshot) -> Result<(), SqlError> {
-    let known = snapshot.tables();
+fn check_tables(statement: &Statement, known: &[String]) -> Result<(), SqlError> {
     let local = common_table_names(statement);
     let found = visit_relations(statement, |name: &ObjectName| {
         let unknown = match names::table_name(name) {
@@ -337,7 +359,7 @@ fn check_tables(statement: &Statement, snapshot: &Snapshot) -> Result<(), SqlErr
         };
         match unknown {
             Some((table, span)) => {
-                std::ops::ControlFlow::Break(names::unknown_table(&table, &known).at(span))
+                std::ops::ControlFlow::Break(names::unknown_table(&table, known).at(span))
             }
             None => std::ops::ControlFlow::Continue(()),
         }
@@ -374,6 +396,7 @@ fn common_table_names(statement: &Statement) -> Vec<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use arrow_schema::DataType;
     use atoll::{Database, DatabaseOptions};
     use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 

@@ -1,7 +1,7 @@
-//! Transactions of statements: one for each statement by itself, or one that a session holds open
-//! between `BEGIN` and `COMMIT`.
+//! Transactions of statements: that of a load by itself, and one that a session holds open between
+//! `BEGIN` and `COMMIT`.
 //!
-//! `TXN-1`: an abort of a statement's own transaction is tried again from its start, never from the
+//! `TXN-1`: an abort of a load's own transaction is tried again from its start, never from the
 //! middle. `TXN-2`: after an error an open transaction takes no further change, and its `COMMIT`
 //! rolls back.
 
@@ -11,6 +11,7 @@ use atoll::{Database, Transaction, TransactionOptions, TxnError, TxnResult};
 
 use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
 use crate::settings::Choice;
+use crate::short::run::Stop;
 
 /// Attempts before a statement fails because of conflicts.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -61,6 +62,8 @@ pub(crate) fn run(
 pub(crate) struct OpenTransaction {
     transaction: Transaction,
     failed: bool,
+    /// Microseconds since 1970-01-01 00:00.
+    began: i64,
 }
 
 impl OpenTransaction {
@@ -68,20 +71,44 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// Too many transactions are open.
-    pub(crate) fn begin(db: &Database) -> Result<Self, SqlError> {
+    pub(crate) fn begin(db: &Database, began: i64) -> Result<Self, SqlError> {
         let mut transaction = db.begin()?;
         transaction.park();
-        Ok(Self { transaction, failed: false })
+        Ok(Self { transaction, failed: false, began })
     }
 
-    /// Applies a change and returns the number of rows that it touched.
+    /// When it began, in microseconds since 1970-01-01 00:00.
+    pub(crate) fn began(&self) -> i64 {
+        self.began
+    }
+
+    /// Runs a bound statement.
+    ///
+    /// # Errors
+    /// As [`OpenTransaction::apply`].
+    pub(crate) fn run_bound<R>(
+        &mut self,
+        statement: impl FnOnce(&mut Transaction) -> Result<R, Stop>,
+    ) -> Result<R, SqlError> {
+        self.apply(|transaction| match statement(transaction) {
+            Ok(done) => Ok(done),
+            Err(Stop::Transaction(end)) => Err(end.into()),
+            Err(Stop::Error(error)) => Err(error.into()),
+            Err(Stop::TooManyRows) => {
+                Err(SqlError::new(SqlErrorKind::Query, "the statement looks at too many rows")
+                    .into())
+            }
+        })
+    }
+
+    /// Applies a change and returns what it returns.
     ///
     /// # Errors
     /// Those of the change; from then on, and after an abort, that the transaction has failed.
-    pub(crate) fn apply(
+    pub(crate) fn apply<R>(
         &mut self,
-        change: impl FnOnce(&mut Transaction) -> Result<u64, ApplyError>,
-    ) -> Result<u64, SqlError> {
+        change: impl FnOnce(&mut Transaction) -> Result<R, ApplyError>,
+    ) -> Result<R, SqlError> {
         self.check()?;
         // Also if the change panics.
         self.failed = true;

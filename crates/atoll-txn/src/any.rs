@@ -10,6 +10,7 @@ use atoll_memory::Memory;
 use atoll_storage::undo::Entry;
 use atoll_storage::{Directory, Schema, StorageError, Table, TableId, Value};
 
+pub use crate::any_txn::AnyTxn;
 use crate::bulk::{Loaded, RowSource};
 use crate::describe::Description;
 use crate::engine::{Engine, EngineOptions};
@@ -102,89 +103,6 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     fn taking(&self) -> Taking<'_, M>;
     /// [`Engine::open_at`].
     fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry>;
-}
-
-/// A transaction of any scheme; [`Call`] documents the calls and their errors. Each call takes a
-/// worker if the transaction has none, and so may also return [`OpError::TooManyWorkers`].
-#[allow(missing_docs, clippy::missing_errors_doc)]
-pub trait AnyTxn<M: Machine>: Send {
-    /// Takes a worker, as the next call would.
-    fn attach(&mut self) -> Result<(), OpError>;
-    /// Lets go of the worker until the next call.
-    fn park(&mut self);
-    fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError>;
-    fn is_open(&self) -> bool;
-    fn read_with(
-        &mut self,
-        table: &Table<M>,
-        key: &[Value],
-        body: &mut dyn FnMut(&Row<'_, M>),
-    ) -> Result<bool, OpError>;
-    /// Reads these columns of the row with this key, by [`Call::read_with`].
-    fn read(
-        &mut self,
-        table: &Table<M>,
-        key: &[Value],
-        columns: &[usize],
-    ) -> Result<Option<Vec<Value>>, OpError> {
-        let mut values = Vec::new();
-        let found = self.read_with(table, key, &mut |row| {
-            values.clear();
-            values.extend(columns.iter().map(|column| row.value(*column)));
-        })?;
-        Ok(found.then_some(values))
-    }
-    fn update_with(
-        &mut self,
-        table: &Table<M>,
-        key: &[Value],
-        body: &mut dyn FnMut(&mut RowEdit<'_, M>),
-    ) -> Result<bool, OpError>;
-    fn update(
-        &mut self,
-        table: &Table<M>,
-        key: &[Value],
-        changes: &[(usize, Value)],
-    ) -> Result<bool, OpError>;
-    fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), OpError>;
-    fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, OpError>;
-    fn scan(
-        &mut self,
-        table: &Table<M>,
-        index: usize,
-        range: &Range<'_>,
-        look: &mut dyn FnMut(&Row<'_, M>),
-        take: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<(), OpError>;
-    fn prefetch_index(&mut self, table: &Table<M>, keys: &[Value]) -> bool;
-    fn prefetch_index_for_insert(&mut self, table: &Table<M>, keys: &[Value]);
-    fn prefetch_rows<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]);
-    fn apply(
-        &mut self,
-        table: &Table<M>,
-        keys: &[Value],
-        ops: &[RowOp],
-        buffers: Buffers<'_>,
-        absent: &mut dyn FnMut(usize),
-    ) -> Result<(), OpError>;
-    fn cursor(
-        &mut self,
-        table: &Table<M>,
-        body: &mut dyn FnMut(&mut dyn RowCursor),
-    ) -> Result<(), OpError>;
-    fn visit<'c>(
-        &mut self,
-        table: &Table<M>,
-        keys: &[Value],
-        wants: &dyn Fn(usize) -> Want<'c>,
-        body: Visitor<'_, M>,
-    ) -> Result<(), OpError>;
-    fn check_consistent(&mut self) -> Result<(), OpError>;
-    fn committed(&self) -> Committed;
-    fn commit(&mut self) -> Result<(), OpError>;
-    /// Rolls the open transaction back, even if there is no worker.
-    fn abort(&mut self, reason: AbortReason);
-    fn pause(&mut self, pause: &mut dyn FnMut());
 }
 
 impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
@@ -382,6 +300,15 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
         self.call()?.scan(table, index, range, look, take)
     }
 
+    fn scan_heap(
+        &mut self,
+        table: &Table<M>,
+        look: &mut dyn FnMut(&Row<'_, M>),
+        take: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<(), OpError> {
+        self.call()?.scan_heap(table, look, take)
+    }
+
     fn prefetch_index(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
         self.call().is_ok_and(|mut call| call.prefetch_index(table, keys))
     }
@@ -425,6 +352,10 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
         body: Visitor<'_, M>,
     ) -> Result<(), OpError> {
         self.call()?.visit(table, keys, wants, body)
+    }
+
+    fn release_reads(&mut self) -> Result<bool, OpError> {
+        Ok(self.call()?.release_reads())
     }
 
     fn check_consistent(&mut self) -> Result<(), OpError> {

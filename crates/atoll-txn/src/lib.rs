@@ -9,6 +9,7 @@
 
 pub mod accounting;
 pub mod any;
+mod any_txn;
 pub mod before_image;
 pub mod bulk;
 mod column_set;

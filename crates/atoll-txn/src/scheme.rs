@@ -232,6 +232,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// Whether read-only transactions never abort: they wait only until a writer has stored, and
     /// the writer does not wait meanwhile.
     const READERS_NEVER_ABORT: bool = false;
+    /// Whether a transaction can let go of what it has read and go on. Its writers wait for each
+    /// other, so that it need not abort because it does.
+    const RELEASES_READS: bool = false;
     /// Whether a reader that finds a row absent must also read the row's gap, because the row does
     /// not know of earlier rows with the same key.
     const READS_GAP_OF_ABSENT: bool = false;
@@ -315,6 +318,11 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         }
         Ok(seen)
     }
+
+    /// Releases what the transaction holds only because it has read: it does not rely on its reads
+    /// any more, and is no longer serializable. Only for a scheme that
+    /// [can](Scheme::RELEASES_READS) do so.
+    fn release_reads(&self, _local: &mut Self::Local, _states: &impl StatesOf<Self, M>) {}
 
     /// Registers a gap read: the transaction is going to rely on the absence of keys in the gap
     /// (`SCHEME-3`).

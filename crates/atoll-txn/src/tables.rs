@@ -19,7 +19,7 @@ use crate::row_header::RowHeader;
 use crate::scheme::{Guarded, Place, Scheme, States};
 
 /// Stripes of a table's hash index, see [`Guarded::Gap`].
-const STRIPES: usize = 1 << 12;
+pub(crate) const STRIPES: usize = 1 << 12;
 /// Gap states of a hash index that are allocated together, when the first of them is used.
 const STRIPES_TOGETHER: usize = 1 << 6;
 /// Gap states of an ordered index that are allocated together.
@@ -287,7 +287,12 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
     /// The stripe of a hash.
     #[inline]
     pub(crate) fn stripe(&self, hash: u64) -> (Place, &S::Gap) {
-        let number = (hash >> 20) as u32 & (STRIPES as u32 - 1);
+        self.stripe_at((hash >> 20) as u32 & (STRIPES as u32 - 1))
+    }
+
+    /// A stripe by its number, below [`STRIPES`].
+    #[inline]
+    pub(crate) fn stripe_at(&self, number: u32) -> (Place, &S::Gap) {
         (self.gap_place(0, number), self.gap_of_stripe(number))
     }
 

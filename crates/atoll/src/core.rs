@@ -5,6 +5,7 @@
 //! the [`Database`](crate::Database) keeps the core, and its store must stay within the budget.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use atoll_machine::fork::{Legacy, Mark};
@@ -44,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) scheme: SchemeKind,
     pub(crate) leases: Mutex<Leases>,
     pub(crate) topology: Topology,
+    /// Raised whenever names may mean something else.
+    pub(crate) catalog_version: AtomicU64,
     /// Serializes the taking of snapshots.
     taking: Mutex<()>,
     pub(crate) errands: Arc<Errands>,
@@ -102,6 +105,7 @@ impl Core {
             scheme: options.scheme,
             leases,
             topology,
+            catalog_version: AtomicU64::new(0),
             taking: Mutex::default(),
             errands: Arc::default(),
             evictor,

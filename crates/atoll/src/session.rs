@@ -83,28 +83,57 @@ impl Session {
         mut body: impl FnMut(&mut Transaction) -> TxnResult<R>,
     ) -> Result<R> {
         let mut attempt = 0;
-        let attempts = Attempts(&mut self.transaction);
-        let transaction = &mut *attempts.0;
-        let number = transaction.number();
         loop {
-            let done = transaction
-                .restart(options)
-                .and_then(|()| body(transaction))
-                .and_then(|result| transaction.check_is(number).map(|()| result))
-                .and_then(|result| transaction.commit_attempt().map(|()| result));
-            match done {
-                Ok(result) => return Ok(result),
-                Err(end) => {
-                    let end = transaction.conflict_or(end);
-                    let failed = transaction.end_attempt();
-                    match end {
-                        TxnError::Abort(reason) if reason.is_conflict() && !failed => {
-                            self.aborts += 1;
-                            transaction.pause(|| pause(attempt));
-                            attempt = attempt.saturating_add(1);
-                        }
-                        end => return Err(Error::from(end)),
+            if let Some(result) = self.attempt(options, false, &mut body)? {
+                return Ok(result);
+            }
+            self.transaction.pause(|| pause(attempt));
+            attempt = attempt.saturating_add(1);
+        }
+    }
+
+    /// Runs `body` in a transaction and commits, if no other transaction stands in the way for more
+    /// than a moment; `None` if one does.
+    ///
+    /// # Errors
+    /// As [`Session::transaction_with`].
+    pub fn transaction_at_once<R>(
+        &mut self,
+        options: &TransactionOptions,
+        mut body: impl FnMut(&mut Transaction) -> TxnResult<R>,
+    ) -> Result<Option<R>> {
+        self.attempt(options, true, &mut body)
+    }
+
+    /// Runs and commits one attempt; `None` if a conflict aborted it.
+    fn attempt<R>(
+        &mut self,
+        options: &TransactionOptions,
+        hurried: bool,
+        body: &mut impl FnMut(&mut Transaction) -> TxnResult<R>,
+    ) -> Result<Option<R>> {
+        let attempt = Attempts(&mut self.transaction);
+        let transaction = &mut *attempt.0;
+        let number = transaction.number();
+        let begun = match hurried {
+            true => transaction.restart_hurried(options),
+            false => transaction.restart(options),
+        };
+        let done = begun
+            .and_then(|()| body(transaction))
+            .and_then(|result| transaction.check_is(number).map(|()| result))
+            .and_then(|result| transaction.commit_attempt().map(|()| result));
+        match done {
+            Ok(result) => Ok(Some(result)),
+            Err(end) => {
+                let end = transaction.conflict_or(end);
+                let failed = transaction.end_attempt();
+                match end {
+                    TxnError::Abort(reason) if reason.is_conflict() && !failed => {
+                        self.aborts += 1;
+                        Ok(None)
                     }
+                    end => Err(Error::from(end)),
                 }
             }
         }

@@ -31,6 +31,12 @@ pub struct Table {
     pub(crate) engine: Here<Engine>,
 }
 
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Table {}", self.name())
+    }
+}
+
 impl Table {
     /// Its name.
     pub fn name(&self) -> &str {
@@ -45,6 +51,11 @@ impl Table {
     /// Number of rows at some moment during the call, including uncommitted ones.
     pub fn row_count(&self) -> u64 {
         self.core.row_count()
+    }
+
+    /// Whether it has more rows than this; cheaper than their number where it has many.
+    pub fn has_more_rows_than(&self, rows: u64) -> bool {
+        self.core.row_count_up_to(rows.saturating_add(1)) > rows
     }
 
     /// An ordered index by name.

@@ -15,11 +15,11 @@ use pyo3::types::{PyDict, PyList};
 use self::snapshot::Snapshot;
 use crate::convert::{self, IncomingRows};
 use crate::errors::{Fault, Outcome};
-use crate::interrupt;
 use crate::leases::snapshot_list;
 use crate::result::QueryResult;
 use crate::session::{Session, Sessions};
 use crate::table::Table;
+use crate::{interrupt, parameters};
 
 /// A database that this process owns; it may be built on snapshots of other databases.
 #[pyclass(frozen, module = "atolldb", name = "Database")]
@@ -260,12 +260,19 @@ impl Database {
         Ok(py.detach(|| session.insert_rows(name, IncomingRows::read(reader)?))?)
     }
 
-    /// Runs one SQL statement in the session of the calling thread. A query runs on a snapshot
-    /// that is taken for it.
-    fn sql(&self, py: Python<'_>, statement: &str) -> PyResult<QueryResult> {
+    /// Runs one SQL statement in the session of the calling thread, with values for its parameters,
+    /// which are written `?`, or `$1`, `$2`.
+    #[pyo3(signature = (statement, parameters = None))]
+    fn sql(
+        &self,
+        py: Python<'_>,
+        statement: &str,
+        parameters: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<QueryResult> {
+        let values = parameters::of(parameters)?;
         let session = self.own_session(py)?;
         let session = session.get();
-        Ok(interrupt::run(py, |question| session.execute(statement, question))?)
+        Ok(interrupt::run(py, |question| session.execute(statement, &values, question))?)
     }
 
     /// A further session besides that of the calling thread, for a transaction of its own; `with`

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use super::Database;
 use crate::errors::{Fault, Outcome};
 use crate::interrupt;
+use crate::parameters;
 use crate::result::QueryResult;
 use crate::table::Table;
 
@@ -122,13 +123,20 @@ impl Snapshot {
         Ok(self.tables(py)?.iter().any(|table| table == name))
     }
 
-    /// Runs a query. Threads may query one snapshot at the same time.
-    fn sql(&self, py: Python<'_>, query: &str) -> Outcome<QueryResult> {
-        let snapshot = self.inner()?;
+    /// Runs a query, with values for its parameters, which are written `?`, or `$1`, `$2`. Threads
+    /// may query one snapshot at the same time.
+    #[pyo3(signature = (query, parameters = None))]
+    fn sql(
+        &self,
+        py: Python<'_>,
+        query: &str,
+        parameters: Option<&Bound<'_, PyAny>>,
+    ) -> Outcome<QueryResult> {
+        let (snapshot, values) = (self.inner()?, parameters::of(parameters)?);
         interrupt::run(py, |question| {
             let mut session = SqlSession::on_snapshot(snapshot);
             session.set_interrupt(question);
-            let outcome = session.execute(query);
+            let outcome = session.execute_with(query, &values);
             QueryResult::new(outcome.map_err(|error| Fault::Sql(error, query.to_owned()))?)
         })
     }

@@ -44,6 +44,11 @@ impl Arithmetic {
         Self { operation, signature: Signature::any(2, Volatility::Immutable) }
     }
 
+    /// The operator.
+    pub(crate) fn operation(&self) -> Operation {
+        self.operation
+    }
+
     fn result(&self, arguments: &[ArrowType]) -> Result<Number> {
         let [Some(left), Some(right)] = [&arguments[0], &arguments[1]].map(Number::of) else {
             return internal_err!("{arguments:?} are not two numbers");

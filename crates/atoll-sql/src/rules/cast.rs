@@ -378,6 +378,11 @@ impl Cast {
     pub(crate) fn new(to: ArrowType) -> Self {
         Self { to, signature: Signature::any(1, Volatility::Immutable) }
     }
+
+    /// The type of its result.
+    pub(crate) fn to(&self) -> &ArrowType {
+        &self.to
+    }
 }
 
 impl ScalarUDFImpl for Cast {

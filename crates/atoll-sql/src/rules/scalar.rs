@@ -2,6 +2,7 @@
 //! and that `arith` takes for each row (`ARITH-1`, `ARITH-3`).
 
 use arrow_buffer::i256;
+use atoll::{DataType, Value};
 
 use super::number::{DIGITS_MAX, Number, Operation};
 use crate::error::{SqlError, SqlErrorKind};
@@ -98,6 +99,48 @@ macro_rules! integer {
 integer!(i16, i32);
 integer!(i32, i64);
 integer!(i64, i128);
+
+/// The result of an operator on two values that are not NULL, with the types that the analyzer has
+/// given them.
+///
+/// # Errors
+/// [`Fault::error`].
+pub(crate) fn values(
+    operation: Operation,
+    (left, left_type): (&Value, Number),
+    (right, right_type): (&Value, Number),
+    result: Number,
+) -> Result<Value, SqlError> {
+    let done = match (left, right, result) {
+        (Value::Int16(a), Value::Int16(b), _) => a.exact(operation, *b).map(Value::Int16),
+        (Value::Int32(a), Value::Int32(b), _) => a.exact(operation, *b).map(Value::Int32),
+        (Value::Int64(a), Value::Int64(b), _) => a.exact(operation, *b).map(Value::Int64),
+        (Value::Float32(a), Value::Float32(b), _) => real(operation, *a, *b).map(Value::Float32),
+        (Value::Float64(a), Value::Float64(b), _) => float(operation, *a, *b).map(Value::Float64),
+        (Value::Decimal(a), Value::Decimal(b), Number::Decimal { precision, scale }) => {
+            let digits = |number| match number {
+                Number::Decimal { scale, .. } => scale,
+                _ => 0,
+            };
+            let shape = DecimalShape::new(digits(left_type), digits(right_type), precision, scale);
+            shape.exact(operation, *a, *b).map(Value::Decimal)
+        }
+        (a, b, _) => {
+            debug_assert!(false, "{} {} {}", a.kind(), operation.symbol(), b.kind());
+            Ok(Value::Null)
+        }
+    };
+    done.map_err(|fault| {
+        let literal = |value: &Value, number: Number| match number {
+            Number::Decimal { precision, scale } => {
+                Literal::of(value.clone(), DataType::Decimal { precision, scale })
+            }
+            // The other types of numbers are told by the value.
+            _ => Literal::of(value.clone(), DataType::Int64),
+        };
+        fault.error(operation, &literal(left, left_type), &literal(right, right_type), result)
+    })
+}
 
 /// A result of whole numbers of 128 bits.
 pub(crate) fn integer(operation: Operation, a: i128, b: i128) -> Result<i128, Fault> {

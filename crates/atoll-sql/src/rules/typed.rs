@@ -1,7 +1,11 @@
-//! An expression with its type, and quoted literals, which take the type of the other operand.
+//! An expression with its type. Quoted literals, and parameters without a type, take the type of
+//! the other operand.
 
-use arrow_schema::DataType as ArrowType;
+use std::sync::Arc;
+
+use arrow_schema::{DataType as ArrowType, Field};
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 
 use super::cast;
@@ -43,6 +47,11 @@ impl Typed {
         }
     }
 
+    /// Whether it is a parameter that has no type yet.
+    pub(crate) fn is_open_parameter(&self) -> bool {
+        matches!(&self.expr, Expr::Placeholder(Placeholder { field: None, .. }))
+    }
+
     /// Its type as SQL names it.
     pub(super) fn type_name(&self) -> String {
         types::of_arrow(&self.arrow).map_or_else(|| self.arrow.to_string(), |t| t.to_string())
@@ -81,8 +90,12 @@ impl Typed {
         }
     }
 
-    /// A quoted literal with the type of `other`; the digits of a number stay as they are written.
+    /// A quoted literal, or a parameter without a type, with the type of `other`; the digits of a
+    /// number stay as they are written.
     pub(super) fn beside(self, other: &Self) -> Result<Self> {
+        if self.is_open_parameter() {
+            return Ok(self.into_parameter_of(other));
+        }
         let Some(written) = self.untyped() else { return Ok(self) };
         if other.untyped().is_some() || other.is_text() {
             return Ok(self);
@@ -97,6 +110,23 @@ impl Typed {
         match types::of_arrow(&wanted) {
             Some(_) => self.into_type(&wanted),
             None => Ok(self),
+        }
+    }
+}
+
+impl Typed {
+    /// A parameter with the type of `other`, if that has one.
+    fn into_parameter_of(self, other: &Self) -> Self {
+        match self.expr {
+            Expr::Placeholder(Placeholder { id, field: None }) if !other.arrow.is_null() => {
+                let arrow = match &other.arrow {
+                    text if text.is_string() => ArrowType::Utf8View,
+                    arrow => arrow.clone(),
+                };
+                let field = Some(Arc::new(Field::new(&id, arrow.clone(), true)));
+                Self { expr: Expr::Placeholder(Placeholder::new_with_field(id, field)), arrow }
+            }
+            expr => Self { expr, ..self },
         }
     }
 }

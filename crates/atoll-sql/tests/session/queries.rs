@@ -70,7 +70,7 @@ fn deleted_rows_are_left_out_wherever_they_lie() {
 
 #[test]
 fn a_filter_on_the_key_reads_one_segment() {
-    let mut session = SqlSession::on_database(filled(4 * SEGMENT));
+    let mut session = SqlSession::on_snapshot(filled(4 * SEGMENT).snapshot().unwrap());
     let sql = "SELECT v FROM t WHERE id = 9001";
     let plan = explained(&mut session, sql);
     assert!(plan.contains("segments_scanned=1, segments_pruned=3"), "{plan}");

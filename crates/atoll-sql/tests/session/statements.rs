@@ -119,7 +119,8 @@ fn a_failed_transaction_takes_nothing_but_its_end() {
 fn what_a_transaction_cannot_do_is_refused_inside_it() {
     let mut session = session(TABLE);
     assert_eq!(error(&mut session, "COMMIT").message(), "no transaction is open");
-    for sql in ["SELECT * FROM t", "CREATE TABLE u (a int PRIMARY KEY)", "BEGIN"] {
+    let window = "SELECT id, sum(v) OVER (ORDER BY id) FROM t";
+    for sql in [window, "CREATE TABLE u (a int PRIMARY KEY)", "BEGIN"] {
         tag(&mut session, "BEGIN");
         error(&mut session, sql);
         tag(&mut session, "ROLLBACK");

@@ -192,11 +192,19 @@ impl<M: Machine> Table<M> {
     /// Number of present rows; each segment is counted at one time during the call. A thread that
     /// is inside the gate must not call this.
     pub fn row_count(&self) -> u64 {
+        self.row_count_up_to(u64::MAX)
+    }
+
+    /// As [`Table::row_count`], but counting ends with the segment in which this number is reached.
+    pub fn row_count_up_to(&self, most: u64) -> u64 {
         // Inside the gate, since a bitmap may otherwise be copied and freed while it is read.
         let mut member = self.memory().upkeep();
         let segments = self.segment_count();
         let mut rows = 0;
         for number in 0..segments {
+            if rows >= most {
+                break;
+            }
             // One section for each segment, so that a cut does not wait for the whole table.
             let section = member.enter();
             rows += self.segments.get(number).map_or(0, |segment| self.barrier.count(segment));

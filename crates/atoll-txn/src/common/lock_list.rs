@@ -176,6 +176,22 @@ impl LockList {
             .or_else(|_| lock.check_sole_reader(self.share_of::<M>(place).times))
     }
 
+    /// Unlocks what is held shared.
+    pub fn unlock_shared<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
+        M::work(self.shared.len() * work::ENTRY);
+        let mut row = states.rows();
+        self.shared.drain(..).for_each(|place| {
+            let lock = if place.is_row() { row(place) } else { states.gap(place) };
+            lock.unlock_shared();
+        });
+        // The table of a large list is built again when it is needed.
+        self.by_place.clear();
+        self.hashed = Count::default();
+        if self.shared.capacity() > KEPT_MAX {
+            self.shared = Vec::new();
+        }
+    }
+
     /// Unlocks everything.
     pub fn unlock_all<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
         M::work(self.len() * work::ENTRY);
@@ -246,6 +262,14 @@ mod tests {
             }
             let places: std::collections::HashSet<_> = list.places().collect();
             assert_eq!(places.len(), expected.len());
+            if round % 2 == 1 {
+                list.unlock_shared(&locks);
+                for (row, share) in &expected {
+                    let kept = Share { exclusive: share.exclusive, times: 0 };
+                    assert_eq!(list.share_of::<Native>(place(*row)), kept);
+                    assert_eq!(locks.0[*row as usize].is_held(), share.exclusive);
+                }
+            }
             list.unlock_all(&locks);
             assert!(list.is_empty() && list.by_place.is_empty());
             assert!(locks.0.iter().all(|lock| !lock.is_held()));

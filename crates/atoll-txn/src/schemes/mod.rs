@@ -91,6 +91,14 @@ macro_rules! kinds {
                 }
             }
 
+            /// Whether its transactions can let go of what they have read and go on, so that it can
+            /// give the isolation level READ COMMITTED.
+            pub fn releases_reads(self) -> bool {
+                match self.0 {
+                    $(Kind::$variant => <$($scheme)::+<Native> as Scheme<Native>>::RELEASES_READS),*
+                }
+            }
+
             /// Whether no conflict rolls back a transaction that only reads.
             pub fn readers_never_abort(self) -> bool {
                 match self.0 {

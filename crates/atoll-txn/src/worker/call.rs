@@ -194,6 +194,16 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         OpError::OtherPartition { table: table.name().to_owned(), partition }
     }
 
+    /// Lets go of what the transaction has read so far, see [`Scheme::release_reads`]; returns
+    /// whether the scheme can do so.
+    pub fn release_reads(&mut self) -> bool {
+        let Self { engine, txn, .. } = self;
+        if S::RELEASES_READS && txn.phase == Phase::Open {
+            engine.scheme.release_reads(&mut txn.local, engine.tables());
+        }
+        S::RELEASES_READS
+    }
+
     /// Checks that the reads of the transaction so far are consistent, see
     /// [`Scheme::is_consistent`].
     ///

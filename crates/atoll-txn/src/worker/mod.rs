@@ -53,6 +53,7 @@ mod entries;
 mod fast;
 mod found;
 mod garbage;
+mod heap_scan;
 mod insert;
 mod key_batch;
 mod many;

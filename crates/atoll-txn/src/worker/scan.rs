@@ -241,7 +241,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         if entry.unique && !leads { self.check_all_partitions(table) } else { Ok(()) }
     }
 
-    fn check_all_partitions(&mut self, table: &Table<M>) -> Result<(), OpError> {
+    pub(super) fn check_all_partitions(&mut self, table: &Table<M>) -> Result<(), OpError> {
         if self.txn.partitions.is_empty() || self.engine.tables.context(table.id()).replicated {
             return Ok(());
         }

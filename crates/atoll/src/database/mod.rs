@@ -2,8 +2,10 @@
 
 mod folder;
 
+use std::any::Any;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use atoll_log::LogError;
 use atoll_machine::Topology;
@@ -51,6 +53,7 @@ struct Handle {
     /// Failures that the flusher's threads have met.
     notes: Arc<Notes>,
     recovery: Option<RecoveryReport>,
+    companion: OnceLock<Box<dyn Any + Send + Sync>>,
     core: Arc<Core>,
     bases: Vec<Snapshot>,
 }
@@ -97,7 +100,8 @@ impl Database {
         let (server, _keeper) = (Mutex::default(), Keeper::start(&core));
         let notes = flusher.as_ref().map(Flusher::notes).unwrap_or_default();
         let flusher = Mutex::new(flusher);
-        let handle = Handle { server, _keeper, flusher, notes, recovery, core, bases };
+        let companion = OnceLock::new();
+        let handle = Handle { server, _keeper, flusher, notes, recovery, companion, core, bases };
         Self(Arc::new(Here::new(handle)))
     }
 
@@ -184,6 +188,7 @@ impl Database {
             return Err(LogError::NoTablespace(wanted, count).into());
         }
         let core = engine.create_table(name, schema, options).map_err(Error::of_op)?;
+        self.0.core.catalog_version.fetch_add(1, Ordering::Release);
         if let Some(acknowledger) = self.0.core.acknowledger.get() {
             acknowledger.acknowledge_all()?;
         }
@@ -209,6 +214,17 @@ impl Database {
         let Ok(core) = self.owned() else { return Vec::new() };
         let tables = core.engine.all_tables();
         tables.iter().map(|table| table.name().to_owned()).collect()
+    }
+
+    /// The version of its catalog: as long as it stays the same, every name means the same.
+    pub fn catalog_version(&self) -> u64 {
+        self.0.core.catalog_version.load(Ordering::Acquire)
+    }
+
+    /// What a layer above keeps with the database, such as its plans; it is made by the first call
+    /// and lives as long as the database. `None` if another layer has put something else there.
+    pub fn companion<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
+        self.0.companion.get_or_init(|| Box::new(make())).downcast_ref()
     }
 
     /// The number of tablespaces: those of the folder, or one for each node with CPUs when the

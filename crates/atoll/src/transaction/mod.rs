@@ -228,6 +228,18 @@ impl Transaction {
     /// ```
     pub fn rollback(self) {}
 
+    /// Lets go of everything that it has read so far and not changed: other transactions may change
+    /// it. So the transaction is no longer serializable; it is read committed if this is called
+    /// after each of its statements. Returns false, and has no effect, under a scheme that needs
+    /// the reads until the end; [`SchemeKind::releases_reads`](crate::SchemeKind) tells which do
+    /// not.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    pub fn release_reads(&mut self) -> TxnResult<bool> {
+        self.change(|txn| txn.release_reads())
+    }
+
     /// Lets go of the worker until the next operation. An open transaction that is parked keeps its
     /// locks and its changes, but no slot at the gate and no segment that it fills; so a server can
     /// keep more transactions open than there are workers. If all workers are in use then, the next

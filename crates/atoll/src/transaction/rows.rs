@@ -136,4 +136,22 @@ impl Transaction {
         let table = &index.table.core;
         self.change(|txn| txn.scan(table, index.number, &range, look, take))
     }
+
+    /// Scans all rows of a table, in no order and without an index. `look` and `take` are those of
+    /// [`Transaction::scan`]. Other transactions cannot insert into the table until this one ends,
+    /// or abort it if they do.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    pub fn scan_table<R>(
+        &mut self,
+        table: &Table,
+        mut look: impl FnMut(&Row<'_>) -> R,
+        mut take: impl FnMut(R) -> ControlFlow<()>,
+    ) -> TxnResult<()> {
+        let seen = std::cell::Cell::new(None);
+        let look = &mut |row: &Row<'_>| seen.set(Some(look(row)));
+        let take = &mut || seen.take().map_or(ControlFlow::Continue(()), &mut take);
+        self.change(|txn| txn.scan_heap(&table.core, look, take))
+    }
 }

@@ -56,6 +56,7 @@ impl<M: Machine> DlDetect<M> {
 impl<M: Machine> Scheme<M> for DlDetect<M> {
     const NAME: &'static str = "DL_DETECT";
     const WRITES: Writes = Writes::InPlace;
+    const RELEASES_READS: bool = true;
     type State = State<M>;
     type Gap = State<M>;
     type Local = Local;
@@ -96,6 +97,10 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         owned.map_err(|_| Conflict::WouldBlock(target.place))?;
         self.granted(local, target.place);
         Ok(())
+    }
+
+    fn release_reads(&self, local: &mut Local, states: &impl StatesOf<Self, M>) {
+        local.locks.unlock_shared(states);
     }
 
     fn read_gap(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Conflict> {

@@ -1,22 +1,26 @@
 //! A session: sequential statements on a live database or on one snapshot.
 
+mod alone;
+mod bound;
+mod ready;
+
 use std::sync::Arc;
 
 use atoll::load::LoadOptions;
 use atoll::{
     ArrowRows, Database, Durability, Snapshot, Table, Transaction, TransactionOptions, TxnResult,
-    Value,
 };
-use sqlparser::ast::{Insert, ObjectType, Statement};
+use sqlparser::ast::{ObjectType, Statement};
 
-use crate::dml::{self, Change};
-use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
+use crate::error::{ChangeError, SqlError, SqlErrorKind};
 use crate::interrupt::{Interrupt, Question};
+use crate::literal::Literal;
+use crate::load::Source;
 use crate::parse::{self, StatementTokens};
-use crate::query::QueryResult;
+use crate::result::QueryResult;
 use crate::settings::{self, Assignment, Chosen, Setting};
-use crate::txn::{self, OpenTransaction};
-use crate::{copy, ddl, engines, parquet};
+use crate::txn::OpenTransaction;
+use crate::{copy, ddl, engines};
 
 /// The outcome of a statement.
 #[derive(Debug, Clone)]
@@ -41,7 +45,9 @@ impl Outcome {
     /// Rows returned, or rows touched.
     pub fn row_count(&self) -> u64 {
         match self {
-            Self::Rows(result) => result.row_count() as u64,
+            Self::Rows(result) => {
+                result.change().map_or(result.row_count() as u64, |(_, rows)| rows)
+            }
             Self::Done { rows, .. } => *rows,
         }
     }
@@ -98,8 +104,24 @@ impl SqlSession {
     /// # Errors
     /// Those of the statement, which has then changed nothing.
     pub fn execute(&mut self, sql: &str) -> Result<Outcome, SqlError> {
-        let parsed = parse::one(sql);
-        self.carry_out(parsed)
+        self.execute_with(sql, &[])
+    }
+
+    /// Runs exactly one statement with values for its parameters, which are written `$1`, `$2`, …
+    /// or `?`. A parameter takes the type of what it stands beside, as a quoted literal does.
+    ///
+    /// A statement that has been run before, by any session, is not parsed or planned again.
+    ///
+    /// # Errors
+    /// Those of the statement, which has then changed nothing; another number of values than of
+    /// parameters, and values that do not have the types of their parameters.
+    pub fn execute_with(&mut self, sql: &str, values: &[Literal]) -> Result<Outcome, SqlError> {
+        self.check_owner()?;
+        let outcome = self.run(sql, values);
+        if outcome.is_err() {
+            self.fail();
+        }
+        outcome
     }
 
     /// Runs the statements of a script in order and stops behind the first that fails, so an error
@@ -111,7 +133,7 @@ impl SqlSession {
         };
         let mut outcomes = Vec::with_capacity(statements.len());
         for tokens in statements {
-            let outcome = self.carry_out(parse::statement(tokens));
+            let outcome = self.carry_out(tokens);
             let failed = outcome.is_err();
             outcomes.push(outcome);
             if failed {
@@ -192,15 +214,20 @@ impl SqlSession {
         }
     }
 
-    fn carry_out(&mut self, parsed: Result<Statement, SqlError>) -> Result<Outcome, SqlError> {
+    fn carry_out(&mut self, tokens: StatementTokens) -> Result<Outcome, SqlError> {
         self.check_owner()?;
-        let outcome = parsed.and_then(|statement| self.dispatch(statement));
-        if outcome.is_err()
-            && let Target::Database { open: Some(open), .. } = &mut self.target
-        {
-            open.fail();
+        let outcome = self.run_tokens(None, tokens, &[]);
+        if outcome.is_err() {
+            self.fail();
         }
         outcome
+    }
+
+    /// Notes that a statement of the open transaction has failed.
+    fn fail(&mut self) {
+        if let Target::Database { open: Some(open), .. } = &mut self.target {
+            open.fail();
+        }
     }
 
     fn dispatch(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
@@ -213,11 +240,15 @@ impl SqlSession {
             | Statement::ExplainTable { .. }
             | Statement::ShowTables { .. }
             | Statement::ShowColumns { .. } => self.query(statement),
-            Statement::Explain { statement: ref inner, .. } => {
+            Statement::Explain { statement: ref inner, analyze, verbose, ref options, .. } => {
+                let is_plain = !analyze && !verbose && options.is_none();
+                if is_plain && let Some(shown) = self.explain(inner)? {
+                    return Ok(Outcome::Rows(shown));
+                }
                 if matches!(inner.as_ref(), Statement::Query(_)) {
                     return self.query(statement);
                 }
-                Err(SqlError::unsupported("EXPLAIN works on queries only"))
+                Err(SqlError::unsupported("EXPLAIN shows the plans of queries and of changes"))
             }
             Statement::CreateTable(create) => {
                 let db = self.outside_transaction("CREATE TABLE")?;
@@ -228,24 +259,14 @@ impl SqlSession {
                 }
                 Ok(Outcome::done("CREATE TABLE", 0))
             }
-            Statement::Insert(insert) => self.insert(&insert),
-            Statement::Update(update) => {
-                let db = self.writable("UPDATE")?;
-                let (name, span) = dml::update_table(&update)?;
-                let change = dml::update_change(copy::find_table(db, &name, span)?, &update)?;
-                self.apply(change).map(|rows| Outcome::done(format!("UPDATE {rows}"), rows))
-            }
-            Statement::Delete(delete) => {
-                let db = self.writable("DELETE")?;
-                let (name, span) = dml::delete_table(&delete)?;
-                let change = dml::delete_change(copy::find_table(db, &name, span)?, &delete)?;
-                self.apply(change).map(|rows| Outcome::done(format!("DELETE {rows}"), rows))
-            }
+            Statement::Insert(_) => self.writable("INSERT").and_then(never),
+            Statement::Update(_) => self.writable("UPDATE").and_then(never),
+            Statement::Delete(_) => self.writable("DELETE").and_then(never),
             Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 let db = self.writable("COPY")?;
                 let source = copy::source(db, &source, to, &target, (&options, &legacy_options))?;
                 let tally = source.tally.clone();
-                self.apply(Change::Copy(source)).map(|rows| Outcome::done(tally.tag(rows), rows))
+                self.copy(&source).map(|rows| Outcome::done(tally.tag(rows), rows))
             }
             Statement::StartTransaction { modes, statements, .. } => {
                 if !modes.is_empty() || !statements.is_empty() {
@@ -311,79 +332,20 @@ impl SqlSession {
         Ok(db)
     }
 
-    /// Applies a change, in the open transaction or in one of its own.
-    fn apply(&mut self, change: Change) -> Result<u64, SqlError> {
+    /// Loads a file, in the open transaction or in one of its own.
+    fn copy(&mut self, source: &Source) -> Result<u64, SqlError> {
         let (durability, interrupt) = (self.chosen.now(), self.interrupt());
         match &mut self.target {
             Target::Database { open: Some(open), .. } => {
-                open.apply(|t| change.apply(t, &interrupt))
+                open.apply(|t| source.load(t, &interrupt, &mut |_| {}))
             }
-            Target::Database { db, open: None } => match &change {
-                Change::Copy(source) => source.load_alone(db, durability, &interrupt, &mut |_| {}),
-                _ => txn::run(db, durability, |t| change.apply(t, &interrupt)),
-            },
+            Target::Database { db, open: None } => {
+                source.load_alone(db, durability, &interrupt, &mut |_| {})
+            }
             Target::Snapshot(_) => {
                 Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"))
             }
         }
-    }
-
-    fn insert(&mut self, insert: &Insert) -> Result<Outcome, SqlError> {
-        let db = self.writable("INSERT")?;
-        let (name, span) = dml::insert_table(insert)?;
-        let table = copy::find_table(db, &name, span)?;
-        let change = match dml::insert_values(insert)? {
-            Some(values) => dml::insert(table, insert, values)?,
-            None => {
-                self.outside_transaction("INSERT … SELECT")?;
-                self.insert_query(table, insert)?
-            }
-        };
-        self.apply(change).map(|rows| Outcome::done(format!("INSERT 0 {rows}"), rows))
-    }
-
-    /// The rows that a query delivers, as a change.
-    fn insert_query(&mut self, table: atoll::Table, insert: &Insert) -> Result<Change, SqlError> {
-        let targets = dml::insert_columns(&table, insert)?;
-        let source = insert
-            .source
-            .clone()
-            .ok_or_else(|| SqlError::new(SqlErrorKind::Syntax, "INSERT needs VALUES or a query"))?;
-        let result = self.rows(Statement::Query(source))?;
-        if result.schema().fields().len() != targets.len() {
-            return Err(SqlError::new(
-                SqlErrorKind::Syntax,
-                format!(
-                    "the query returns {} columns for {} columns of the table",
-                    result.schema().fields().len(),
-                    targets.len()
-                ),
-            ));
-        }
-        let (memory, interrupt) = (result.memory(), self.interrupt());
-        let mut rows = Vec::new();
-        for batch in result.batches() {
-            let mut bytes = 0;
-            let before = rows.len() as u64;
-            let filled =
-                parquet::for_each_row(table.schema(), &targets, batch, before, |row, _| {
-                    interrupt.check_row()?;
-                    bytes += row_bytes(row);
-                    rows.push(row.to_vec());
-                    Ok(())
-                });
-            if let Some(memory) = &memory {
-                memory.grow(bytes)?;
-            }
-            match filled {
-                Ok(()) => {}
-                Err(ApplyError::Error(error)) => return Err(error),
-                Err(ApplyError::Abort(reason)) => {
-                    return Err(SqlError::new(SqlErrorKind::Aborted, reason));
-                }
-            }
-        }
-        Ok(Change::Insert { table, rows })
     }
 
     fn interrupt(&self) -> Interrupt {
@@ -420,7 +382,7 @@ impl SqlSession {
         if open.is_some() {
             return Err(SqlError::new(SqlErrorKind::Syntax, "a transaction is open already"));
         }
-        *open = Some(OpenTransaction::begin(db)?);
+        *open = Some(OpenTransaction::begin(db, bound::now())?);
         Ok(Outcome::done("BEGIN", 0))
     }
 
@@ -448,14 +410,9 @@ impl SqlSession {
     }
 }
 
-/// Bytes that a row takes while it waits to be inserted.
-fn row_bytes(row: &[Value]) -> usize {
-    let beside = |value: &Value| match value {
-        Value::Text(text) => text.len(),
-        Value::Binary(bytes) => bytes.len(),
-        _ => 0,
-    };
-    size_of::<Vec<Value>>() + size_of_val(row) + row.iter().map(beside).sum::<usize>()
+/// A change of rows on a session that can make it is bound and does not come here.
+fn never(_: &Database) -> Result<Outcome, SqlError> {
+    Err(SqlError::unsupported("a change of rows is not supported here"))
 }
 
 /// The error for a statement that is not carried out.

@@ -1,0 +1,172 @@
+//! The catalog of a live database, by which statements are bound: names and types, no rows.
+
+use std::fmt;
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
+use atoll::{Database, Schema, Snapshot, Table};
+use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvider};
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::names::SCHEMA;
+use crate::types;
+
+/// The table that a statement changes, under a name that no statement can write, so that it is told
+/// from other uses of the same table.
+pub(crate) const TARGET: &str = "\u{1}target";
+/// The row that `INSERT` proposed, for `ON CONFLICT`.
+pub(crate) const EXCLUDED: &str = "\u{1}excluded";
+
+/// The tables of a database.
+#[derive(Clone)]
+pub(crate) struct LiveCatalog {
+    db: Database,
+    /// What [`TARGET`] and [`EXCLUDED`] stand for.
+    target: Option<Table>,
+}
+
+impl LiveCatalog {
+    /// The catalog for a statement, which may change a table.
+    pub(crate) fn new(db: Database, target: Option<Table>) -> Self {
+        Self { db, target }
+    }
+
+    /// The names that a statement may use.
+    pub(crate) fn known(&self) -> Vec<String> {
+        let mut names = self.table_names();
+        if self.target.is_some() {
+            names.extend([TARGET, EXCLUDED].map(str::to_owned));
+        }
+        names
+    }
+
+    fn find(&self, name: &str) -> Option<LiveTable> {
+        let given = match name {
+            TARGET => Some(0),
+            EXCLUDED => Some(1),
+            _ => None,
+        };
+        if given.is_some() {
+            return self.target.clone().map(|table| LiveTable::new(Some(table), given));
+        }
+        match self.db.table(name) {
+            Ok(table) => Some(LiveTable::new(Some(table), None)),
+            Err(_) => self.inherited(name),
+        }
+    }
+
+    /// A table of a snapshot that the database is built on.
+    fn inherited(&self, name: &str) -> Option<LiveTable> {
+        let find = |base: &Snapshot| base.table(name).ok();
+        let table = self.db.bases().iter().find_map(find)?;
+        Some(LiveTable { table: None, given: None, schema: table.arrow_schema() })
+    }
+}
+
+impl fmt::Debug for LiveCatalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveCatalog").field("tables", &self.db.tables()).finish()
+    }
+}
+
+impl CatalogProvider for LiveCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.to_owned()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        (name == SCHEMA).then(|| Arc::new(self.clone()) as Arc<dyn SchemaProvider>)
+    }
+}
+
+impl SchemaProvider for LiveCatalog {
+    fn table_names(&self) -> Vec<String> {
+        let mut names = self.db.tables();
+        names.extend(self.db.bases().iter().flat_map(Snapshot::tables));
+        names
+    }
+
+    fn table<'a, 'b, 'c>(
+        &'a self,
+        name: &'b str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Arc<dyn TableProvider>>>> + Send + 'c>>
+    where
+        'a: 'c,
+        'b: 'c,
+        Self: 'c,
+    {
+        let table = self.find(name).map(|table| Arc::new(table) as Arc<dyn TableProvider>);
+        Box::pin(ready(Ok(table)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+}
+
+/// A table as statements are bound to it.
+pub(crate) struct LiveTable {
+    /// `None` for a table of a snapshot.
+    pub(crate) table: Option<Table>,
+    /// Which row of those that the caller of a plan gives it stands for, see [`TARGET`].
+    pub(crate) given: Option<usize>,
+    schema: SchemaRef,
+}
+
+impl LiveTable {
+    fn new(table: Option<Table>, given: Option<usize>) -> Self {
+        let schema = table.as_ref().map(|table| arrow_schema(table.schema()));
+        Self { table, given, schema: schema.unwrap_or_else(|| Arc::new(ArrowSchema::empty())) }
+    }
+}
+
+fn arrow_schema(schema: &Schema) -> SchemaRef {
+    let fields = schema.columns().iter().map(|column| {
+        Field::new(column.name.clone(), types::to_arrow(column.data_type), column.nullable)
+    });
+    Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
+}
+
+impl fmt::Debug for LiveTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveTable").field("schema", &self.schema).finish()
+    }
+}
+
+impl TableProvider for LiveTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn scan<'a, 'b, 'c, 'd, 'e>(
+        &'a self,
+        _: &'b dyn Session,
+        _: Option<&'c Vec<usize>>,
+        _: &'d [Expr],
+        _: Option<usize>,
+    ) -> Pin<Box<dyn Future<Output = Result<Arc<dyn ExecutionPlan>>> + Send + 'e>>
+    where
+        'a: 'e,
+        'b: 'e,
+        'c: 'e,
+        'd: 'e,
+        Self: 'e,
+    {
+        Box::pin(ready(internal_err!("statements are bound to a live table and run on others")))
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
+    }
+}

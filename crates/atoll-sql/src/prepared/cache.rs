@@ -1,0 +1,142 @@
+//! What the sessions of a database share: bound statements by their text, and idle transactions.
+//!
+//! `CACHE-1`: a statement is run only as long as the catalog has the version that it was bound to.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use atoll::{DataType, Database};
+use sqlparser::ast::Statement;
+
+use super::{Prepared, parameters};
+use crate::error::SqlError;
+use crate::literal::Literal;
+
+/// Most statements that are kept.
+const STATEMENTS_MAX: usize = 4096;
+/// Longest text of one.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+/// Most ways in which one statement is bound for values of different types.
+const VARIANTS_MAX: usize = 16;
+/// Most idle transactions that are kept; each has a worker.
+const IDLE_MAX: usize = 8;
+
+/// What the sessions of a database share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    statements: RwLock<HashMap<Box<str>, Arc<Known>>>,
+    idle: Mutex<Vec<atoll::Session>>,
+}
+
+/// Types of values, and the statement bound for them.
+type Declared = (Vec<Option<DataType>>, Arc<Prepared>);
+
+/// A statement that has been parsed.
+pub(crate) struct Known {
+    pub(crate) statement: Statement,
+    pub(crate) parameters: usize,
+    version: u64,
+    /// Used since the last time that statements were dropped.
+    is_used: AtomicBool,
+    /// Bound for parameters with the types that their places give them.
+    inferred: RwLock<Option<Arc<Prepared>>>,
+    /// Bound for values of these types.
+    declared: Mutex<Vec<Declared>>,
+}
+
+impl Shared {
+    /// What the sessions of this database share.
+    pub(crate) fn of(db: &Database) -> &Self {
+        db.companion(Self::default).expect("only this crate keeps something with a database")
+    }
+
+    /// The statement of a text, if it is known and its names still mean the same.
+    pub(crate) fn find(&self, text: &str, version: u64) -> Option<Arc<Known>> {
+        let statements = self.statements.read().unwrap_or_else(PoisonError::into_inner);
+        let known = statements.get(text).filter(|known| known.version == version)?;
+        if !known.is_used.load(Ordering::Relaxed) {
+            known.is_used.store(true, Ordering::Relaxed);
+        }
+        Some(Arc::clone(known))
+    }
+
+    /// Keeps a statement.
+    pub(crate) fn keep(&self, text: &str, known: &Arc<Known>) {
+        if text.len() > TEXT_BYTES_MAX {
+            return;
+        }
+        let mut statements = self.statements.write().unwrap_or_else(PoisonError::into_inner);
+        if statements.len() >= STATEMENTS_MAX {
+            statements.retain(|_, known| known.is_used.swap(false, Ordering::Relaxed));
+            // All were in use: half of them go, any half.
+            let mut keep = false;
+            if statements.len() >= STATEMENTS_MAX {
+                statements.retain(|_, _| {
+                    keep = !keep;
+                    keep
+                });
+            }
+        }
+        statements.insert(text.into(), Arc::clone(known));
+    }
+
+    /// Lends a session of the engine to `work`.
+    ///
+    /// # Errors
+    /// Too many transactions are open; those of `work`.
+    pub(crate) fn lend<R>(
+        &self,
+        db: &Database,
+        work: impl FnOnce(&mut atoll::Session) -> Result<R, SqlError>,
+    ) -> Result<R, SqlError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut session = match idle {
+            Some(session) => session,
+            None => db.session()?,
+        };
+        let done = work(&mut session)?;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(session);
+        }
+        Ok(done)
+    }
+}
+
+impl Known {
+    /// A statement that has not been bound.
+    pub(crate) fn new(statement: Statement, parameters: usize, version: u64) -> Self {
+        let (inferred, declared) = (RwLock::default(), Mutex::default());
+        let is_used = AtomicBool::new(true);
+        Self { statement, parameters, version, is_used, inferred, declared }
+    }
+
+    /// The statement as it is bound with the types that the places of its parameters give them.
+    pub(crate) fn inferred(&self) -> Option<Arc<Prepared>> {
+        self.inferred.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps it.
+    pub(crate) fn keep_inferred(&self, prepared: &Arc<Prepared>) {
+        *self.inferred.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(prepared));
+    }
+
+    /// The statement as it is bound for values of these types.
+    pub(crate) fn declared(&self, values: &[Literal]) -> Option<Arc<Prepared>> {
+        let types = values.iter().map(parameters::own_type);
+        let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = declared.iter().find(|(known, _)| types.clone().eq(known.iter().copied()));
+        found.map(|(_, prepared)| Arc::clone(prepared))
+    }
+
+    /// Keeps it.
+    pub(crate) fn keep_declared(&self, values: &[Literal], prepared: &Arc<Prepared>) {
+        let mut declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        if declared.len() >= VARIANTS_MAX {
+            declared.clear();
+        }
+        let types = values.iter().map(parameters::own_type).collect();
+        declared.push((types, Arc::clone(prepared)));
+    }
+}

@@ -1,0 +1,234 @@
+//! Binding of `INSERT`.
+
+use atoll::{Table, Value};
+use sqlparser::ast::{
+    ConflictTarget, Expr, Ident, Insert, ObjectName, OnConflict, OnConflictAction, OnInsert, Query,
+    SetExpr, Spanned, Statement, TableObject, Values,
+};
+use sqlparser::tokenizer::Span;
+
+use super::target::{Target, assignments, named, refuse, select};
+use super::{Cell, Change, Conflict, Delivery, Source, Verb};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::live::{EXCLUDED, TARGET};
+use crate::prepared::query::Binder;
+use crate::prepared::{Unbound, parameters};
+use crate::short::columns::value_types;
+use crate::short::compile::{Compiler, NotShort};
+use crate::short::plan::Node;
+use crate::short::scalar::Slot;
+use crate::{eval, names};
+
+impl Binder<'_> {
+    pub(super) fn insert(
+        &self,
+        insert: &Insert,
+        compiler: &mut Compiler,
+    ) -> Result<Change, Unbound> {
+        let target = self.insert_target(insert)?;
+        let columns =
+            names::target_columns(&target.table, insert.columns.iter().map(names::column_name))?;
+        let Some(source) = &insert.source else {
+            return Err(SqlError::unsupported("INSERT … DEFAULT VALUES is not supported")
+                .with_hint(Some("columns have no defaults; write VALUES (…)".to_owned()))
+                .into());
+        };
+        let plain =
+            source.with.is_none() && source.order_by.is_none() && source.limit_clause.is_none();
+        let rows = match source.body.as_ref() {
+            SetExpr::Values(values) if plain => {
+                Source::Written(self.written(values, &columns, &target, compiler)?)
+            }
+            _ => self.delivered(source, &columns, compiler)?,
+        };
+        let on_conflict = match &insert.on {
+            None => None,
+            Some(OnInsert::OnConflict(on)) => Some(self.conflict(on, &target, compiler)?),
+            Some(_) => {
+                let error = SqlError::unsupported("ON DUPLICATE KEY is not supported");
+                return Err(error
+                    .with_hint(Some("write ON CONFLICT (…) DO UPDATE SET …".to_owned()))
+                    .into());
+            }
+        };
+        let returning = self.returning(insert.returning.as_ref(), &target, compiler)?;
+        Ok(Change { table: target.table, verb: Verb::Insert { rows, on_conflict }, returning })
+    }
+
+    fn insert_target(&self, insert: &Insert) -> Result<Target, SqlError> {
+        let TableObject::TableName(name) = &insert.table else {
+            return Err(SqlError::unsupported("INSERT needs the name of a table"));
+        };
+        let (name, span) = names::table_name(name)?;
+        let replaces =
+            insert.or.is_some() || insert.replace_into || insert.ignore || insert.overwrite;
+        let is_other = insert.partitioned.is_some()
+            || !insert.assignments.is_empty()
+            || !insert.after_columns.is_empty()
+            || insert.output.is_some()
+            || insert.insert_alias.is_some();
+        let clause = match (replaces, is_other) {
+            (true, _) => "replacing rows, other than by ON CONFLICT,",
+            (_, true) => "this form of INSERT",
+            _ => "",
+        };
+        refuse(clause, span)?;
+        let alias = match &insert.table_alias {
+            Some(alias) => alias.alias.clone(),
+            None => Ident::with_quote('"', name.clone()),
+        };
+        Ok(Target { table: names::find_table(self.db, &name, span)?, alias, span })
+    }
+
+    /// Rows that are written out.
+    fn written(
+        &self,
+        values: &Values,
+        columns: &[usize],
+        target: &Target,
+        compiler: &mut Compiler,
+    ) -> Result<Vec<Vec<Cell>>, Unbound> {
+        let schema = target.table.schema();
+        let mut rows = Vec::with_capacity(values.rows.len());
+        // Expressions that are bound together, with their places.
+        let mut others: Vec<(usize, usize, Expr)> = Vec::new();
+        for expressions in &values.rows {
+            let expressions: &Vec<Expr> = &expressions.content;
+            if expressions.len() != columns.len() {
+                let span = expressions.first().map_or_else(Span::empty, Spanned::span);
+                let (given, wanted) = (expressions.len(), columns.len());
+                let message = format!("{given} values are given for {wanted} columns");
+                return Err(SqlError::new(SqlErrorKind::Syntax, message).at(span).into());
+            }
+            let mut row: Vec<Cell> =
+                schema.columns().iter().map(|_| Cell::Value(Value::Null)).collect();
+            for (expr, column) in expressions.iter().zip(columns) {
+                if let Some(number) = parameters::parameter(expr) {
+                    let data_type = schema.columns()[*column].data_type;
+                    let scalar = compiler.parameter(Slot { number, data_type });
+                    row[*column] = Cell::Scalar { scalar, from: data_type };
+                    continue;
+                }
+                match eval::constant(expr) {
+                    Some(literal) => {
+                        let value = literal?.into_column(schema, *column);
+                        row[*column] = Cell::Value(value.map_err(|error| error.at(expr.span()))?);
+                    }
+                    None => others.push((rows.len(), *column, expr.clone())),
+                }
+            }
+            rows.push(row);
+        }
+        if !others.is_empty() {
+            let items = named(others.iter().map(|(.., expr)| expr.clone())).collect();
+            let plan = self.plan(select(items, Vec::new(), None), None)?;
+            let node = compiler.plan(&plan)?;
+            let types = value_types(&plan)?;
+            let scalars = match node {
+                Node::Project { input, columns } if matches!(*input, Node::Empty { .. }) => columns,
+                _ => return Err(NotShort::new("such a subquery in VALUES").into()),
+            };
+            for ((row, column, _), (scalar, from)) in
+                others.into_iter().zip(scalars.into_iter().zip(types))
+            {
+                rows[row][column] = Cell::Scalar { scalar, from };
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Rows that a query delivers.
+    fn delivered(
+        &self,
+        query: &Query,
+        columns: &[usize],
+        compiler: &mut Compiler,
+    ) -> Result<Source, Unbound> {
+        let plan = self.plan(Statement::Query(Box::new(query.clone())), None)?;
+        let count = plan.schema().fields().len();
+        if count != columns.len() {
+            let message = format!(
+                "the query returns {count} columns for {} columns of the table",
+                columns.len()
+            );
+            return Err(SqlError::new(SqlErrorKind::Syntax, message).into());
+        }
+        let short = compiler.plan(&plan).and_then(|node| Ok((node, value_types(&plan)?)));
+        let (columns, query) = (columns.to_vec(), Box::new(query.clone()));
+        Ok(Source::Query(Delivery { columns, short, query }))
+    }
+
+    fn conflict(
+        &self,
+        on: &OnConflict,
+        target: &Target,
+        compiler: &mut Compiler,
+    ) -> Result<Conflict, Unbound> {
+        let table = &target.table;
+        let (index, any) = match &on.conflict_target {
+            None => (None, true),
+            Some(ConflictTarget::Columns(idents)) => (unique_columns(table, idents)?, false),
+            Some(ConflictTarget::OnConstraint(name)) => {
+                (unique_constraint(table, name).map_err(|error| error.at(target.span))?, false)
+            }
+        };
+        let update = match &on.action {
+            OnConflictAction::DoNothing => None,
+            OnConflictAction::DoUpdate(_) if any => {
+                let message = "ON CONFLICT DO UPDATE needs the columns that must be unique";
+                let hint = "write ON CONFLICT (column, …) DO UPDATE SET …".to_owned();
+                let error = SqlError::new(SqlErrorKind::Syntax, message).at(target.span);
+                return Err(error.with_hint(Some(hint)).into());
+            }
+            OnConflictAction::DoUpdate(update) => {
+                let (columns, values) = assignments(table, &update.assignments)?;
+                let excluded = target.named(EXCLUDED, Ident::new("excluded"));
+                let from = vec![target.relation(TARGET), excluded];
+                let query = select(named(values).collect(), from, update.selection.clone());
+                let (node, plan) = self.over_target(&query, target, true, compiler)?;
+                if node.reads_a_table() {
+                    return Err(NotShort::new("a subquery in ON CONFLICT").into());
+                }
+                Some((node, columns.into_iter().zip(value_types(&plan)?).collect()))
+            }
+        };
+        Ok(Conflict { index, any, update })
+    }
+}
+
+/// The unique index over exactly these columns; `None` for the primary key.
+fn unique_columns(table: &Table, idents: &[Ident]) -> Result<Option<String>, SqlError> {
+    let schema = table.schema();
+    let mut wanted = Vec::with_capacity(idents.len());
+    for ident in idents {
+        wanted.push(names::position(schema, table.name(), ident)?);
+    }
+    let is_same = |columns: &[usize]| {
+        columns.len() == wanted.len() && columns.iter().all(|column| wanted.contains(column))
+    };
+    if is_same(schema.primary_key()) {
+        return Ok(None);
+    }
+    let position = |name: &String| schema.position(name);
+    let found = table.indexes().into_iter().find(|index| {
+        index.unique && is_same(&index.columns.iter().filter_map(position).collect::<Vec<_>>())
+    });
+    found.map(|index| Some(index.name)).ok_or_else(|| {
+        let message = "there is no primary key and no unique index over these columns";
+        let span = idents.first().map_or_else(Span::empty, |ident| ident.span);
+        SqlError::new(SqlErrorKind::Schema, message).at(span)
+    })
+}
+
+/// The unique index of a name; `None` for the primary key.
+fn unique_constraint(table: &Table, name: &ObjectName) -> Result<Option<String>, SqlError> {
+    let name = names::fold(names::column_name(name)?);
+    if name == format!("{}_pkey", table.name()) {
+        return Ok(None);
+    }
+    let found = table.indexes().into_iter().find(|index| index.unique && index.name == name);
+    found.map(|index| Some(index.name)).ok_or_else(|| {
+        let message = format!("constraint \"{name}\" of table \"{}\" does not exist", table.name());
+        SqlError::new(SqlErrorKind::Schema, message)
+    })
+}

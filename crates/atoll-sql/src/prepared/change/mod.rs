@@ -1,0 +1,284 @@
+//! Binding of `INSERT`, `UPDATE` and `DELETE`.
+//!
+//! The expressions of a change are bound as those of queries over the table that it changes, which
+//! stands in them under a name of its own ([`TARGET`]): the new values of an `UPDATE` are
+//! `SELECT value, … FROM target WHERE condition`. One such query finds the rows and another gives
+//! the new values of a row that the transaction holds, so what a change does is decided by the row
+//! as it is then.
+//!
+//! `CHANGE-1`: a clause that is not carried out is an error. `CHANGE-2`: all names, types and
+//! constants are checked before a row is read.
+
+mod insert;
+mod target;
+
+use atoll::{DataType, Table, Value};
+use datafusion::logical_expr::LogicalPlan;
+use sqlparser::ast::{
+    Delete, Expr, FromTable, Query, SelectItem, Spanned, Statement, TableWithJoins, Update,
+    UpdateTableFromKind,
+};
+use sqlparser::tokenizer::Span;
+
+use self::target::{Target, assignments, named, refuse, select};
+use super::query::Binder;
+use super::{Body, Prepared, Unbound};
+use crate::error::SqlError;
+use crate::live::TARGET;
+use crate::short::access::Path;
+use crate::short::columns::{Columns, value_types};
+use crate::short::compile::{Compiler, NotShort};
+use crate::short::explain;
+use crate::short::plan::Node;
+use crate::short::scalar::Scalar;
+
+/// A change of the rows of one table.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) table: Table,
+    pub(crate) verb: Verb,
+    /// The columns that it returns of each changed row.
+    pub(crate) returning: Option<Returning>,
+}
+
+/// What it does.
+#[derive(Debug)]
+pub(crate) enum Verb {
+    Insert {
+        rows: Source,
+        on_conflict: Option<Conflict>,
+    },
+    Update(Assignments),
+    /// The rows to delete, by their primary keys.
+    Delete {
+        find: Node,
+    },
+}
+
+/// Where the rows of an `INSERT` come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// They are written out, complete and in the order of the table's columns.
+    Written(Vec<Vec<Cell>>),
+    /// A query delivers some columns; the others are NULL.
+    Query(Delivery),
+}
+
+/// Rows that a query delivers.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    /// The columns that it fills.
+    pub(crate) columns: Vec<usize>,
+    /// The short plan and the types of its columns, or why there is none.
+    pub(crate) short: Result<(Node, Vec<DataType>), NotShort>,
+    pub(crate) query: Box<Query>,
+}
+
+/// A value of a row that is written out.
+#[derive(Debug)]
+pub(crate) enum Cell {
+    Value(Value),
+    Scalar { scalar: Scalar, from: DataType },
+}
+
+/// New values of rows.
+#[derive(Debug)]
+pub(crate) struct Assignments {
+    /// The primary key of each row, and its new values unless `again` gives them.
+    pub(crate) find: Node,
+    /// The new values of a row that the caller gives, or no row if it is not to be changed.
+    pub(crate) again: Option<Node>,
+    /// The columns that are set, and the types of their new values.
+    pub(crate) columns: Vec<(usize, DataType)>,
+}
+
+/// `ON CONFLICT`.
+#[derive(Debug)]
+pub(crate) struct Conflict {
+    /// The unique index that decides; `None` for the primary key, and `any` for all of them.
+    pub(crate) index: Option<String>,
+    pub(crate) any: bool,
+    /// New values of the row that is there, over it and the proposed one; `None` to do nothing.
+    pub(crate) update: Option<(Node, Vec<(usize, DataType)>)>,
+}
+
+/// `RETURNING`: a plan over the row that was changed.
+#[derive(Debug)]
+pub(crate) struct Returning {
+    pub(crate) node: Node,
+    pub(crate) columns: Columns,
+}
+
+impl Binder<'_> {
+    /// Binds a change.
+    ///
+    /// # Errors
+    /// Clauses that are not supported, names that do not exist, values that no column holds; an
+    /// expression that the short executor does not have.
+    pub(crate) fn change(&self, statement: &Statement) -> Result<Prepared, Unbound> {
+        let mut compiler = Compiler::default();
+        let change = match statement {
+            Statement::Insert(insert) => self.insert(insert, &mut compiler)?,
+            Statement::Update(update) => self.update(update, &mut compiler)?,
+            Statement::Delete(delete) => self.delete(delete, &mut compiler)?,
+            other => return Err(SqlError::unsupported(format!("{other} is no change")).into()),
+        };
+        Ok(Prepared::new(Body::Change(Box::new(change)), compiler))
+    }
+
+    /// Plans a query over the target and compiles it. With `gives`, the caller gives the rows of
+    /// the target.
+    fn over_target(
+        &self,
+        query: &Statement,
+        target: &Target,
+        gives: bool,
+        compiler: &mut Compiler,
+    ) -> Result<(Node, LogicalPlan), Unbound> {
+        let plan = self.plan(query.clone(), Some(&target.table))?;
+        compiler.gives_rows = gives;
+        let node = compiler.plan(&plan);
+        compiler.gives_rows = false;
+        Ok((node?, plan))
+    }
+
+    fn returning(
+        &self,
+        items: Option<&Vec<SelectItem>>,
+        target: &Target,
+        compiler: &mut Compiler,
+    ) -> Result<Option<Returning>, Unbound> {
+        let Some(items) = items else { return Ok(None) };
+        let query = select(items.clone(), vec![target.relation(TARGET)], None);
+        let (node, plan) = self.over_target(&query, target, true, compiler)?;
+        let columns = Columns::of(&plan)?;
+        if node.reads_a_table() {
+            return Err(NotShort::new("a subquery in RETURNING").into());
+        }
+        Ok(Some(Returning { node, columns }))
+    }
+
+    fn update(&self, update: &Update, compiler: &mut Compiler) -> Result<Change, Unbound> {
+        let span = update.table.span();
+        let clause = if update.or.is_some() || update.output.is_some() {
+            "this form of UPDATE"
+        } else if update.limit.is_some() || !update.order_by.is_empty() {
+            "ORDER BY and LIMIT in UPDATE"
+        } else {
+            ""
+        };
+        refuse(clause, span)?;
+        let target = self.target(std::slice::from_ref(&update.table), "UPDATE")?;
+        let mut from = vec![target.relation(TARGET)];
+        match &update.from {
+            Some(UpdateTableFromKind::BeforeSet(more) | UpdateTableFromKind::AfterSet(more)) => {
+                from.extend(more.iter().cloned());
+            }
+            None => {}
+        }
+        let (columns, values) = assignments(&target.table, &update.assignments)?;
+        let change = self.assigned(&target, from, values, update.selection.clone(), compiler)?;
+        let columns = columns.into_iter().zip(change.types).collect();
+        let Found { find, again, .. } = change;
+        let verb = Verb::Update(Assignments { find, again, columns });
+        let returning = self.returning(update.returning.as_ref(), &target, compiler)?;
+        Ok(Change { table: target.table, verb, returning })
+    }
+
+    /// The plans for new values of the rows for which a condition holds.
+    fn assigned(
+        &self,
+        target: &Target,
+        from: Vec<TableWithJoins>,
+        values: Vec<Expr>,
+        condition: Option<Expr>,
+        compiler: &mut Compiler,
+    ) -> Result<Found, Unbound> {
+        let is_alone = from.len() == 1;
+        let key = target.key_columns();
+        let columns = key.iter().cloned().map(SelectItem::UnnamedExpr).chain(named(values.clone()));
+        let whole = select(columns.collect(), from.clone(), condition.clone());
+        let (find, plan) = self.over_target(&whole, target, false, compiler)?;
+        let types = value_types(&plan)?[key.len()..].to_vec();
+        if !is_alone || !is_simple(&find) {
+            return Ok(Found { find, again: None, types });
+        }
+        // Only the keys are looked for; the values are computed when the row is held.
+        let items = key.into_iter().map(SelectItem::UnnamedExpr).collect();
+        let keys = select(items, from.clone(), condition.clone());
+        let (find, _) = self.over_target(&keys, target, false, compiler)?;
+        let again = select(named(values).collect(), from, condition);
+        let (again, _) = self.over_target(&again, target, true, compiler)?;
+        Ok(Found { find, again: Some(again), types })
+    }
+
+    fn delete(&self, delete: &Delete, compiler: &mut Compiler) -> Result<Change, Unbound> {
+        let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
+        let span = tables.first().map_or_else(Span::empty, Spanned::span);
+        let clause = if delete.limit.is_some() || !delete.order_by.is_empty() {
+            "ORDER BY and LIMIT in DELETE"
+        } else if !delete.tables.is_empty() || delete.output.is_some() {
+            "this form of DELETE"
+        } else {
+            ""
+        };
+        refuse(clause, span)?;
+        let target = self.target(tables, "DELETE")?;
+        let mut from = vec![target.relation(TARGET)];
+        from.extend(delete.using.iter().flatten().cloned());
+        let items = target.key_columns().into_iter().map(SelectItem::UnnamedExpr).collect();
+        let keys = select(items, from, delete.selection.clone());
+        let (find, _) = self.over_target(&keys, &target, false, compiler)?;
+        let returning = self.returning(delete.returning.as_ref(), &target, compiler)?;
+        Ok(Change { table: target.table, verb: Verb::Delete { find }, returning })
+    }
+}
+
+impl Change {
+    /// Its plan, as `EXPLAIN` shows it.
+    pub(crate) fn explain(&self) -> Vec<String> {
+        let table = self.table.name();
+        let (title, input) = match &self.verb {
+            Verb::Insert { rows, on_conflict } => {
+                let input = match rows {
+                    Source::Written(rows) => vec![format!("Values, {} rows", rows.len())],
+                    Source::Query(Delivery { short: Ok((node, _)), .. }) => explain::lines(node),
+                    Source::Query(_) => vec!["Query on a snapshot".to_owned()],
+                };
+                let conflict = match on_conflict {
+                    None => "",
+                    Some(Conflict { update: None, .. }) => ", on conflict nothing",
+                    Some(_) => ", on conflict update",
+                };
+                (format!("Insert on {table}{conflict}"), input)
+            }
+            Verb::Update(assignments) => {
+                (format!("Update on {table}"), explain::lines(&assignments.find))
+            }
+            Verb::Delete { find } => (format!("Delete on {table}"), explain::lines(find)),
+        };
+        let below = input.into_iter().enumerate().map(|(at, line)| match at {
+            0 => format!("-> {line}"),
+            _ => format!("   {line}"),
+        });
+        std::iter::once(title).chain(below).collect()
+    }
+}
+
+/// The plans for the rows of an `UPDATE`.
+struct Found {
+    find: Node,
+    again: Option<Node>,
+    types: Vec<DataType>,
+}
+
+/// Whether a plan finds each row of the target by itself, so that its conditions can be checked
+/// again on that row.
+fn is_simple(node: &Node) -> bool {
+    match node {
+        Node::Access(access) => !matches!(access.path, Path::Given(_)),
+        Node::Project { input, .. } | Node::Filter { input, .. } => is_simple(input),
+        Node::Empty { has_row: false, .. } => true,
+        _ => false,
+    }
+}

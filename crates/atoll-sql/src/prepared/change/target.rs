@@ -1,0 +1,150 @@
+//! How the target of a change is called in it, and the queries over it.
+
+use atoll::Table;
+use sqlparser::ast::{
+    Assignment, AssignmentTarget, Expr, Ident, ObjectName, SelectItem, SetExpr, Spanned, Statement,
+    TableAlias, TableFactor, TableWithJoins, Value as SqlValue,
+};
+use sqlparser::tokenizer::Span;
+
+use crate::error::{SqlError, SqlErrorKind};
+use crate::prepared::parameters;
+use crate::prepared::query::Binder;
+use crate::{eval, names, parse};
+
+/// How the target of a change is called in it.
+pub(super) struct Target {
+    pub(super) table: Table,
+    pub(super) alias: Ident,
+    pub(super) span: Span,
+}
+
+impl Binder<'_> {
+    /// The one table of an `UPDATE` or `DELETE`.
+    pub(super) fn target(&self, tables: &[TableWithJoins], verb: &str) -> Result<Target, SqlError> {
+        let refused = || {
+            let span = tables.first().map_or_else(Span::empty, Spanned::span);
+            SqlError::unsupported(format!("{verb} changes one table, which it names")).at(span)
+        };
+        let [
+            TableWithJoins { relation: TableFactor::Table { name, alias, args: None, .. }, joins },
+        ] = tables
+        else {
+            return Err(refused());
+        };
+        if !joins.is_empty() || alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+            return Err(refused());
+        }
+        let (name, span) = names::table_name(name)?;
+        let alias = match alias {
+            Some(alias) => alias.name.clone(),
+            None => Ident::with_quote('"', name.clone()),
+        };
+        Ok(Target { table: names::find_table(self.db, &name, span)?, alias, span })
+    }
+}
+
+impl Target {
+    /// The target as a relation of a query.
+    pub(super) fn relation(&self, name: &str) -> TableWithJoins {
+        self.named(name, self.alias.clone())
+    }
+
+    pub(super) fn named(&self, name: &str, alias: Ident) -> TableWithJoins {
+        let name = ObjectName::from(vec![Ident::with_quote('"', name)]);
+        let alias = TableAlias { explicit: true, name: alias, columns: Vec::new(), at: None };
+        let relation = TableFactor::Table {
+            name,
+            alias: Some(alias),
+            args: None,
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: false,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        };
+        TableWithJoins { relation, joins: Vec::new() }
+    }
+
+    /// The columns of its primary key.
+    pub(super) fn key_columns(&self) -> Vec<Expr> {
+        let schema = self.table.schema();
+        let column = |at: &usize| {
+            let name = Ident::with_quote('"', schema.columns()[*at].name.clone());
+            Expr::CompoundIdentifier(vec![self.alias.clone(), name])
+        };
+        schema.primary_key().iter().map(column).collect()
+    }
+}
+
+pub(super) fn refuse(clause: &str, span: Span) -> Result<(), SqlError> {
+    match clause {
+        "" => Ok(()),
+        clause => Err(SqlError::unsupported(format!("{clause} is not supported")).at(span)),
+    }
+}
+
+/// Expressions as columns with names that do not meet those of the table.
+pub(super) fn named(values: impl IntoIterator<Item = Expr>) -> impl Iterator<Item = SelectItem> {
+    values.into_iter().enumerate().map(|(at, expr)| SelectItem::ExprWithAlias {
+        expr,
+        alias: Ident::with_quote('"', format!("\u{1}value{at}")),
+    })
+}
+
+/// `SELECT items FROM relations WHERE condition`.
+pub(super) fn select(
+    items: Vec<SelectItem>,
+    from: Vec<TableWithJoins>,
+    condition: Option<Expr>,
+) -> Statement {
+    let mut statement = parse::one("SELECT 1").expect("it is a statement");
+    if let Statement::Query(query) = &mut statement
+        && let SetExpr::Select(select) = query.body.as_mut()
+    {
+        select.projection = items;
+        select.from = from;
+        select.selection = condition;
+    }
+    statement
+}
+
+/// The columns that are assigned to, with their new values. A parameter that is a value by itself
+/// has the type of its column.
+pub(super) fn assignments(
+    table: &Table,
+    assignments: &[Assignment],
+) -> Result<(Vec<usize>, Vec<Expr>), SqlError> {
+    let schema = table.schema();
+    let (mut columns, mut values): (Vec<usize>, Vec<Expr>) = (Vec::new(), Vec::new());
+    for assignment in assignments {
+        let AssignmentTarget::ColumnName(name) = &assignment.target else {
+            return Err(SqlError::unsupported("SET takes one column at a time")
+                .at(assignment.target.span()));
+        };
+        let ident = names::column_name(name)?;
+        let column = names::position(schema, table.name(), ident)?;
+        if columns.contains(&column) {
+            let message = format!("column \"{}\" is set twice", names::fold(ident));
+            return Err(SqlError::new(SqlErrorKind::Syntax, message).at(ident.span));
+        }
+        let data_type = schema.columns()[column].data_type;
+        let value = match (parameters::parameter(&assignment.value), &assignment.value) {
+            (Some(at), _) => parameters::declared(at, data_type),
+            // What a constant is, its column decides: a text may be a date, a number exact.
+            (None, Expr::Value(value)) if !matches!(value.value, SqlValue::Placeholder(_)) => {
+                if let Some(literal) = eval::constant(&assignment.value) {
+                    let checked = literal?.into_column(schema, column);
+                    checked.map_err(|error| error.at(assignment.value.span()))?;
+                }
+                None
+            }
+            _ => None,
+        };
+        columns.push(column);
+        values.push(value.unwrap_or_else(|| assignment.value.clone()));
+    }
+    Ok((columns, values))
+}

@@ -1,0 +1,156 @@
+//! Statements that are bound once and run often.
+//!
+//! A query, or a change of rows, is bound to the tables of a live database: its names are resolved,
+//! its expressions get their types, and its plan is compiled for the short executor. What has been
+//! bound is kept in [`cache`] for all sessions. `SELECT`s that are not short are not bound here but
+//! run on a snapshot.
+//!
+//! In reading order: [`parameters`], [`query`], [`change`] (binding), [`run`] (changes), [`lift`],
+//! [`cache`].
+
+pub(crate) mod cache;
+pub(crate) mod change;
+pub(crate) mod lift;
+pub(crate) mod parameters;
+pub(crate) mod query;
+pub(crate) mod run;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::error::{SqlError, SqlErrorKind};
+use crate::literal::Literal;
+use crate::short::compile::{Compiler, NotShort};
+use crate::short::plan::Node;
+use crate::short::scalar::{Slot, Surroundings};
+
+/// Runs of a statement that go to a snapshot after one that has looked at too many rows.
+const LONG_RUNS: u32 = 32;
+
+/// A statement that is bound.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) body: Body,
+    slots: Vec<Slot>,
+    /// Subqueries that refer to nothing outside, in the order in which they run.
+    pub(crate) subqueries: Vec<Node>,
+    /// Runs that still go to a snapshot, see [`Prepared::note_long`].
+    on_snapshot: AtomicU32,
+}
+
+/// What a statement does.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Query(query::ShortQuery),
+    Change(Box<change::Change>),
+    /// A query that the short executor cannot run, and why.
+    NotShort(String),
+}
+
+/// Why a statement could not be bound.
+pub(crate) enum Unbound {
+    NotShort(NotShort),
+    Error(SqlError),
+}
+
+impl From<NotShort> for Unbound {
+    fn from(reason: NotShort) -> Self {
+        Self::NotShort(reason)
+    }
+}
+
+impl From<SqlError> for Unbound {
+    fn from(error: SqlError) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<datafusion::common::DataFusionError> for Unbound {
+    fn from(error: datafusion::common::DataFusionError) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+/// A parameter has no value of the type that its place has, but one of another type.
+pub(crate) struct OtherType;
+
+impl Prepared {
+    /// A statement with the parts that the compiler has collected.
+    pub(crate) fn new(body: Body, compiler: Compiler) -> Self {
+        let Compiler { slots, subqueries, .. } = compiler;
+        Self { body, slots, subqueries, on_snapshot: AtomicU32::new(0) }
+    }
+
+    /// A query that only a snapshot can answer.
+    pub(crate) fn not_short(reason: String) -> Self {
+        Self::new(Body::NotShort(reason), Compiler::default())
+    }
+
+    /// Notes that it has looked at too many rows outside a transaction. The next runs go to a
+    /// snapshot at once; later ones may have other values.
+    pub(crate) fn note_long(&self) {
+        self.on_snapshot.store(LONG_RUNS, Ordering::Relaxed);
+    }
+
+    /// Whether this run goes to a snapshot.
+    pub(crate) fn goes_to_snapshot(&self) -> bool {
+        let left = self.on_snapshot.load(Ordering::Relaxed);
+        if left > 0 {
+            self.on_snapshot.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    /// The values of the slots. `Ok(Err(OtherType))` if the statement has to be bound for the types
+    /// of these values.
+    ///
+    /// # Errors
+    /// A text that is no value of the type.
+    pub(crate) fn surroundings(
+        &self,
+        values: &[Literal],
+        now: i64,
+    ) -> Result<Result<Surroundings, OtherType>, SqlError> {
+        let mut params = Vec::with_capacity(self.slots.len());
+        for slot in &self.slots {
+            let value = &values[slot.number];
+            if !parameters::is_of(value, slot.data_type) {
+                return Ok(Err(OtherType));
+            }
+            match value.clone().into_value(slot.data_type) {
+                Ok(value) => params.push(value),
+                Err(reason) if matches!(value, Literal::Text(_)) => {
+                    let message = format!("parameter ${}: {reason}", slot.number + 1);
+                    return Err(SqlError::new(SqlErrorKind::Type, message));
+                }
+                Err(_) => return Ok(Err(OtherType)),
+            }
+        }
+        let subqueries = Vec::with_capacity(self.subqueries.len());
+        Ok(Ok(Surroundings { params, subqueries, now }))
+    }
+}
+
+/// Checks the number of values.
+///
+/// # Errors
+/// Too many or too few.
+pub(crate) fn check_count(parameters: usize, values: usize) -> Result<(), SqlError> {
+    if parameters == values {
+        return Ok(());
+    }
+    let plural = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    Err(SqlError::new(
+        SqlErrorKind::Syntax,
+        format!(
+            "the statement has {}, and {} given",
+            plural(parameters, "parameter"),
+            match values {
+                1 => "1 value is".to_owned(),
+                values => format!("{values} values are"),
+            }
+        ),
+    ))
+}

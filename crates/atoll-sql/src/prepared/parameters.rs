@@ -1,0 +1,166 @@
+//! Parameters of statements: `$1`, `$2`, … in the text, values beside it.
+//!
+//! A parameter takes the type of what it stands beside, as a quoted literal does. If a value is not
+//! of that type, or there is nothing beside it, its own type is declared in the text and the
+//! statement is bound again: `$1` becomes `CAST($1 AS double precision)`.
+
+use std::ops::ControlFlow;
+
+use atoll::DataType;
+use sqlparser::ast::{
+    CastKind, Expr, Statement, TypedString, Value as SqlValue, ValueWithSpan, Visit, VisitMut,
+    Visitor, VisitorMut,
+};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+use crate::error::{SqlError, SqlErrorKind};
+use crate::literal::Literal;
+use crate::show;
+
+/// Most parameters of a statement, as in PostgreSQL's protocol.
+const PARAMETERS_MAX: usize = 65_535;
+
+/// The number of a parameter from 0, by its identifier.
+fn number(id: &str) -> Option<usize> {
+    id.strip_prefix('$')?.parse::<usize>().ok().filter(|number| *number > 0).map(|one| one - 1)
+}
+
+/// How many parameters a statement has: the highest number.
+///
+/// # Errors
+/// A parameter without a number, or too many.
+pub(crate) fn count(statement: &Statement) -> Result<usize, SqlError> {
+    struct Count(usize);
+    impl Visitor for Count {
+        type Break = SqlError;
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
+            let Expr::Value(ValueWithSpan { value: SqlValue::Placeholder(id), span }) = expr else {
+                return ControlFlow::Continue(());
+            };
+            match number(id) {
+                Some(number) if number < PARAMETERS_MAX => {
+                    self.0 = self.0.max(number + 1);
+                    ControlFlow::Continue(())
+                }
+                _ => {
+                    let message = format!("{id} is no parameter; they are $1 to $65535");
+                    ControlFlow::Break(SqlError::new(SqlErrorKind::Syntax, message).at(*span))
+                }
+            }
+        }
+    }
+    let mut count = Count(0);
+    match statement.visit(&mut count) {
+        ControlFlow::Continue(()) => Ok(count.0),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Replaces each parameter for which `with` has an expression.
+pub(crate) fn replace(statement: &mut Statement, with: impl Fn(usize) -> Option<Expr>) {
+    struct Replace<F>(F);
+    impl<F: Fn(usize) -> Option<Expr>> VisitorMut for Replace<F> {
+        type Break = ();
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Some(at) = parameter(expr)
+                && let Some(replacement) = (self.0)(at)
+            {
+                *expr = replacement;
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    // The visitor never breaks off.
+    let _ = statement.visit(&mut Replace(with));
+}
+
+/// The number of the parameter that an expression is.
+pub(crate) fn parameter(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: SqlValue::Placeholder(id), .. }) => number(id),
+        Expr::Nested(inner) => parameter(inner),
+        _ => None,
+    }
+}
+
+/// A parameter with a type of its own.
+pub(crate) fn declared(at: usize, data_type: DataType) -> Option<Expr> {
+    let dialect = PostgreSqlDialect {};
+    let name = data_type.to_string();
+    let mut parser = Parser::new(&dialect).try_with_sql(&name).ok()?;
+    let data_type = parser.parse_data_type().ok()?;
+    let expr = Box::new(Expr::value(SqlValue::Placeholder(format!("${}", at + 1))));
+    Some(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
+}
+
+/// The type of a value by itself; `None` for NULL and for text, which may stand for any type.
+pub(crate) fn own_type(value: &Literal) -> Option<DataType> {
+    Some(match value {
+        Literal::Null | Literal::Text(_) => return None,
+        Literal::Bool(_) => DataType::Bool,
+        Literal::Integer(value) if i64::try_from(*value).is_ok() => DataType::Int64,
+        Literal::Integer(_) => DataType::Decimal { precision: 38, scale: 0 },
+        Literal::Decimal(_, scale) => DataType::Decimal { precision: 38, scale: *scale },
+        Literal::Float(_) => DataType::Float64,
+        Literal::Real(_) => DataType::Float32,
+        Literal::Date(_) => DataType::Date,
+        Literal::Timestamp(_) => DataType::Timestamp,
+        Literal::Bytes(_) => DataType::Binary,
+    })
+}
+
+/// Whether a value means the same as a value of this type, whatever stands beside it: an operator
+/// gives other results for a fraction than for a whole number, and a `real` is compared with other
+/// numbers as a `double precision`.
+pub(crate) fn is_of(value: &Literal, data_type: DataType) -> bool {
+    use DataType as T;
+    match value {
+        Literal::Null | Literal::Text(_) => true,
+        Literal::Bool(_) => data_type == T::Bool,
+        Literal::Integer(_) => {
+            matches!(data_type, T::Int16 | T::Int32 | T::Int64 | T::Decimal { .. } | T::Float64)
+        }
+        Literal::Decimal(..) => matches!(data_type, T::Decimal { .. } | T::Float64),
+        Literal::Float(_) => data_type == T::Float64,
+        Literal::Real(_) => data_type == T::Float32,
+        Literal::Date(_) => matches!(data_type, T::Date | T::Timestamp),
+        Literal::Timestamp(_) => data_type == T::Timestamp,
+        Literal::Bytes(_) => matches!(data_type, T::Binary | T::FixedBinary(_)),
+    }
+}
+
+/// The value as it is written in a statement.
+pub(crate) fn written(value: &Literal) -> Expr {
+    let quoted = |text: String| Expr::value(SqlValue::SingleQuotedString(text));
+    let typed = |text: String, data_type: sqlparser::ast::DataType| {
+        let value = SqlValue::SingleQuotedString(text).into();
+        Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false })
+    };
+    use sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
+    match value {
+        Literal::Null => Expr::value(SqlValue::Null),
+        Literal::Bool(truth) => Expr::value(SqlValue::Boolean(*truth)),
+        Literal::Integer(_) | Literal::Decimal(..) => {
+            let shown = value.show();
+            let number = |digits: &str| Expr::value(SqlValue::Number(digits.to_owned(), false));
+            match shown.strip_prefix('-') {
+                Some(digits) => Expr::Nested(Box::new(Expr::UnaryOp {
+                    op: sqlparser::ast::UnaryOperator::Minus,
+                    expr: Box::new(number(digits)),
+                })),
+                None => number(&shown),
+            }
+        }
+        Literal::Float(number) => {
+            typed(show::double(*number), SqlType::Double(ExactNumberInfo::None))
+        }
+        Literal::Real(number) => typed(show::real(*number), SqlType::Real),
+        Literal::Text(text) => quoted(text.clone()),
+        Literal::Date(days) => typed(show::date(*days), SqlType::Date),
+        Literal::Timestamp(micros) => {
+            typed(show::timestamp(*micros), SqlType::Timestamp(None, TimezoneInfo::None))
+        }
+        Literal::Bytes(bytes) => typed(show::bytes(bytes), SqlType::Bytea),
+    }
+}

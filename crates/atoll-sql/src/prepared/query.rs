@@ -1,0 +1,78 @@
+//! Binding of queries, and the parts of them that changes have.
+
+use std::sync::Arc;
+
+use atoll::{DataType, Database, Table};
+use datafusion::logical_expr::LogicalPlan;
+use sqlparser::ast::Statement;
+
+use super::{Body, Prepared, Unbound, parameters};
+use crate::engines;
+use crate::interrupt::Interrupt;
+use crate::literal::Literal;
+use crate::live::LiveCatalog;
+use crate::short::columns::Columns;
+use crate::short::compile::Compiler;
+use crate::short::plan::Node;
+
+/// A query of the short executor.
+#[derive(Debug)]
+pub(crate) struct ShortQuery {
+    pub(crate) node: Node,
+    pub(crate) columns: Columns,
+}
+
+/// Binds statements to the tables of a database.
+pub(crate) struct Binder<'b> {
+    pub(crate) db: &'b Database,
+    pub(crate) interrupt: &'b Interrupt,
+}
+
+impl Binder<'_> {
+    /// The plan of a query, which may name the target of a change.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub(super) fn plan(
+        &self,
+        query: Statement,
+        target: Option<&Table>,
+    ) -> Result<LogicalPlan, Unbound> {
+        let catalog = LiveCatalog::new(self.db.clone(), target.cloned());
+        Ok(engines::lend(|engine| engine.bind(catalog, query, self.interrupt))?)
+    }
+
+    /// Binds a query or a change.
+    ///
+    /// # Errors
+    /// It is not short, or wrong.
+    pub(crate) fn bind(&self, statement: &Statement) -> Result<Arc<Prepared>, Unbound> {
+        let prepared = match statement {
+            Statement::Query(_) => self.query(statement.clone()),
+            change => self.change(change),
+        };
+        prepared.map(Arc::new)
+    }
+
+    fn query(&self, query: Statement) -> Result<Prepared, Unbound> {
+        let plan = self.plan(query, None)?;
+        let mut compiler = Compiler::default();
+        let node = compiler.plan(&plan)?;
+        let columns = Columns::of(&plan)?;
+        Ok(Prepared::new(Body::Query(ShortQuery { node, columns }), compiler))
+    }
+}
+
+/// The statement with the types of these values declared for its parameters; a text, which may
+/// stand for any type, is declared if `with_text`.
+pub(crate) fn declared(statement: &Statement, values: &[Literal], with_text: bool) -> Statement {
+    let mut declared = statement.clone();
+    parameters::replace(&mut declared, |at| {
+        let own = values.get(at).and_then(|value| match value {
+            Literal::Null | Literal::Text(_) if with_text => Some(DataType::Text),
+            value => parameters::own_type(value),
+        })?;
+        parameters::declared(at, own)
+    });
+    declared
+}

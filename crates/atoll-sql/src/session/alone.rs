@@ -1,0 +1,83 @@
+//! Statements that are transactions by themselves.
+
+use atoll::{AbortReason, Database, Transaction, TransactionOptions, TxnError, Value};
+
+use crate::error::SqlError;
+use crate::interrupt::Interrupt;
+use crate::prepared::Prepared;
+use crate::prepared::cache::Shared;
+use crate::prepared::run::{self, Ran};
+use crate::settings::Choice;
+use crate::short::run::Stop;
+use crate::short::scalar::Surroundings;
+
+/// Attempts of a query before it runs on a snapshot.
+const ATTEMPTS_AT_ONCE: u32 = 2;
+
+/// A statement that is a transaction by itself.
+pub(super) struct Alone<'a> {
+    pub(super) db: &'a Database,
+    pub(super) durability: Choice,
+    /// It is a query, which need not wait for other transactions: it can run on a snapshot.
+    pub(super) read_only: bool,
+}
+
+impl Alone<'_> {
+    /// Runs it until it commits; `None` if it should run on a snapshot, because it has looked at
+    /// too many rows, or because other transactions hold what it reads.
+    pub(super) fn run(
+        &self,
+        prepared: &Prepared,
+        around: &Surroundings,
+        interrupt: &Interrupt,
+        rows: u64,
+        long: Option<&[Vec<Value>]>,
+    ) -> Result<Option<Ran>, SqlError> {
+        let options = TransactionOptions {
+            durability: self.durability,
+            read_only: self.read_only,
+            ..TransactionOptions::default()
+        };
+        let mut is_too_long = false;
+        let mut failed: Option<SqlError> = None;
+        let done = Shared::of(self.db).lend(self.db, |session| {
+            let mut body = |transaction: &mut Transaction| {
+                (is_too_long, failed) = (false, interrupt.check_now().err());
+                if failed.is_some() {
+                    return Err(TxnError::Abort(AbortReason::Requested));
+                }
+                match run::run(prepared, around.clone(), transaction, interrupt, rows, long) {
+                    Ok(ran) => Ok(ran),
+                    Err(Stop::Transaction(end)) => Err(end),
+                    Err(Stop::Error(error)) => {
+                        failed = Some(error);
+                        Err(TxnError::Abort(AbortReason::Requested))
+                    }
+                    Err(Stop::TooManyRows) => {
+                        is_too_long = true;
+                        Err(TxnError::Abort(AbortReason::Requested))
+                    }
+                }
+            };
+            if !self.read_only {
+                return Ok(session.transaction_with(&options, body).map(Some));
+            }
+            for _ in 0..ATTEMPTS_AT_ONCE {
+                let done = session.transaction_at_once(&options, &mut body);
+                if !matches!(done, Ok(None)) {
+                    return Ok(done);
+                }
+            }
+            Ok(Ok(None))
+        })?;
+        match (done, failed) {
+            (Ok(ran), _) => Ok(ran),
+            (Err(_), Some(error)) => Err(error),
+            (Err(_), None) if is_too_long => {
+                prepared.note_long();
+                Ok(None)
+            }
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! How a session runs statements that are bound: queries and changes of rows.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use atoll::Value;
+use sqlparser::ast::Statement;
+
+use super::alone::Alone;
+use super::ready::{Ready, ready};
+use super::{Outcome, SqlSession, Target};
+use crate::error::{ApplyError, SqlError, SqlErrorKind};
+use crate::literal::Literal;
+use crate::parquet;
+use crate::parse::{self, StatementTokens};
+use crate::prepared::cache::{Known, Shared};
+use crate::prepared::change::{Change, Delivery, Source, Verb};
+use crate::prepared::lift;
+use crate::prepared::query::{Binder, ShortQuery};
+use crate::prepared::run::{self, Ran, not_short};
+use crate::prepared::{Body, Prepared, Unbound, check_count, parameters};
+use crate::result::QueryResult;
+use crate::short::explain;
+use crate::short::plan::Node;
+use crate::short::scalar::Surroundings;
+
+/// Rows that a query outside a transaction looks at before it is taken for a long one, which
+/// runs faster on a snapshot.
+const SHORT_ROWS_MAX: u64 = 16_384;
+
+/// Rows of a table that is scanned in place.
+const SMALL_TABLE_ROWS: u64 = 1024;
+
+/// Microseconds since 1970-01-01 00:00.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Whether statements of this kind are bound.
+fn is_bound(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+    )
+}
+
+impl SqlSession {
+    /// Runs a statement with values for its parameters.
+    pub(super) fn run(&mut self, sql: &str, values: &[Literal]) -> Result<Outcome, SqlError> {
+        let Target::Database { db, open } = &self.target else {
+            let mut statement = parse::statement(parse::only_tokens(sql)?)?;
+            check_count(parameters::count(&statement)?, values.len())?;
+            parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
+            return self.dispatch(statement);
+        };
+        if let Some(known) = Shared::of(db).find(sql, db.catalog_version()) {
+            open.as_ref().map_or(Ok(()), |open| open.check())?;
+            return self.run_known(&known, values);
+        }
+        let tokens = parse::only_tokens(sql)?;
+        self.run_tokens(Some(sql), tokens, values)
+    }
+
+    /// Runs the statement of these tokens; `text` is what it is kept under.
+    pub(super) fn run_tokens(
+        &mut self,
+        text: Option<&str>,
+        tokens: StatementTokens,
+        values: &[Literal],
+    ) -> Result<Outcome, SqlError> {
+        if values.is_empty()
+            && let Target::Database { db, open } = &self.target
+            && let Some(lifted) = lift::lift(&tokens)
+        {
+            open.as_ref().map_or(Ok(()), |open| open.check())?;
+            let db = db.clone();
+            if let Some(ready) = self.lifted(&db, &lifted) {
+                return self.run_ready(ready, &lifted.values);
+            }
+        }
+        let statement = parse::statement(tokens)?;
+        self.run_parsed(text, statement, values)
+    }
+
+    /// When the open transaction began, or one that would begin now.
+    pub(super) fn began(&self) -> i64 {
+        match &self.target {
+            Target::Database { open: Some(open), .. } => open.began(),
+            _ => now(),
+        }
+    }
+
+    /// Runs a statement that was parsed; `text` is what it is kept under.
+    pub(super) fn run_parsed(
+        &mut self,
+        text: Option<&str>,
+        mut statement: Statement,
+        values: &[Literal],
+    ) -> Result<Outcome, SqlError> {
+        let count = parameters::count(&statement)?;
+        let db = match &self.target {
+            Target::Database { db, .. } if is_bound(&statement) => db.clone(),
+            _ => {
+                check_count(count, values.len())?;
+                parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
+                return self.dispatch(statement);
+            }
+        };
+        if let Target::Database { open: Some(open), .. } = &self.target {
+            open.check()?;
+        }
+        let known = Arc::new(Known::new(statement, count, db.catalog_version()));
+        let outcome = self.run_known(&known, values);
+        if let Some(text) = text
+            && known.inferred().is_some()
+        {
+            Shared::of(&db).keep(text, &known);
+        }
+        outcome
+    }
+
+    fn run_known(&mut self, known: &Arc<Known>, values: &[Literal]) -> Result<Outcome, SqlError> {
+        check_count(known.parameters, values.len())?;
+        let (began, interrupt) = (self.began(), self.interrupt());
+        let Target::Database { db, .. } = &self.target else {
+            return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
+        };
+        let ready = ready(db, known, values, began, &interrupt)?;
+        self.run_ready(ready, values)
+    }
+
+    fn run_ready(&mut self, ready: Ready, values: &[Literal]) -> Result<Outcome, SqlError> {
+        let interrupt = self.interrupt();
+        let Target::Database { db, open } = &mut self.target else {
+            return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
+        };
+        let (Ready { known, prepared, around }, db) = (ready, db.clone());
+        match &prepared.body {
+            Body::NotShort(reason) if open.is_some() => Err(not_short(reason)),
+            Body::NotShort(_) => self.on_snapshot_of(&known, values),
+            Body::Query(query) => {
+                if let Some(open) = open {
+                    let ran = open.run_bound(|transaction| {
+                        let most = u64::MAX;
+                        run::run(&prepared, around.clone(), transaction, &interrupt, most, None)
+                    })?;
+                    return Ok(Outcome::Rows(rows(ran, query)));
+                }
+                if prepared.goes_to_snapshot() || scans_a_large_table(&query.node) {
+                    return self.on_snapshot_of(&known, values);
+                }
+                let alone = Alone { db: &db, durability: None, read_only: true };
+                match alone.run(&prepared, &around, &interrupt, SHORT_ROWS_MAX, None)? {
+                    Some(ran) => Ok(Outcome::Rows(rows(ran, query))),
+                    None => self.on_snapshot_of(&known, values),
+                }
+            }
+            Body::Change(change) => self.run_change(change, &prepared, around, values),
+        }
+    }
+
+    fn run_change(
+        &mut self,
+        change: &Change,
+        prepared: &Prepared,
+        around: Surroundings,
+        values: &[Literal],
+    ) -> Result<Outcome, SqlError> {
+        let (interrupt, durability) = (self.interrupt(), self.chosen.now());
+        let Target::Database { db, open } = &mut self.target else {
+            return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
+        };
+        let ran = if let Some(open) = open {
+            open.run_bound(|transaction| {
+                run::run(prepared, around.clone(), transaction, &interrupt, u64::MAX, None)
+            })?
+        } else {
+            let db = db.clone();
+            let alone = Alone { db: &db, durability, read_only: false };
+            let delivery = match &change.verb {
+                Verb::Insert { rows: Source::Query(delivery), .. } => Some(delivery),
+                _ => None,
+            };
+            let is_long = prepared.goes_to_snapshot()
+                || delivery.is_some_and(|delivery| delivery.short.is_err());
+            let most = if delivery.is_some() { SHORT_ROWS_MAX } else { u64::MAX };
+            let ran = match is_long {
+                true => None,
+                false => alone.run(prepared, &around, &interrupt, most, None)?,
+            };
+            match (ran, delivery) {
+                (Some(ran), _) => ran,
+                (None, Some(delivery)) => {
+                    let rows = self.delivered(change, delivery, values)?;
+                    let ran = alone.run(prepared, &around, &interrupt, u64::MAX, Some(&rows))?;
+                    ran.ok_or_else(|| SqlError::new(SqlErrorKind::Query, "too many rows"))?
+                }
+                (None, None) => return Err(SqlError::new(SqlErrorKind::Query, "too many rows")),
+            }
+        };
+        let tag = match change.verb {
+            Verb::Insert { .. } => format!("INSERT 0 {}", ran.changed),
+            Verb::Update(_) => format!("UPDATE {}", ran.changed),
+            Verb::Delete { .. } => format!("DELETE {}", ran.changed),
+        };
+        Ok(match (ran.rows, &change.returning) {
+            (Some(rows), Some(returning)) => Outcome::Rows(
+                QueryResult::of_rows(rows, &returning.columns).of_change(tag, ran.changed),
+            ),
+            _ => Outcome::done(tag, ran.changed),
+        })
+    }
+
+    /// The plan of a statement that the short executor would run; `None` for one that would run on
+    /// a snapshot.
+    pub(super) fn explain(&self, statement: &Statement) -> Result<Option<QueryResult>, SqlError> {
+        let Target::Database { db, open } = &self.target else { return Ok(None) };
+        if !is_bound(statement) {
+            return Ok(None);
+        }
+        let binder = Binder { db, interrupt: &self.interrupt() };
+        let prepared = match binder.bind(statement) {
+            Ok(prepared) => prepared,
+            Err(Unbound::Error(error)) if !matches!(statement, Statement::Query(_)) => {
+                return Err(error);
+            }
+            Err(_) => return Ok(None),
+        };
+        let mut lines = match &prepared.body {
+            Body::Query(query) if open.is_none() && scans_a_large_table(&query.node) => {
+                return Ok(None);
+            }
+            Body::Query(query) => explain::lines(&query.node),
+            Body::Change(change) => change.explain(),
+            Body::NotShort(_) => return Ok(None),
+        };
+        for (number, subquery) in prepared.subqueries.iter().enumerate() {
+            lines.push(format!("Subquery {}:", number + 1));
+            lines.extend(explain::lines(subquery).into_iter().map(|line| format!("   {line}")));
+        }
+        Ok(Some(QueryResult::of_lines("QUERY PLAN", &lines)))
+    }
+
+    /// Runs a query on a snapshot, with the values of its parameters written into it.
+    fn on_snapshot_of(&mut self, known: &Known, values: &[Literal]) -> Result<Outcome, SqlError> {
+        let mut statement = known.statement.clone();
+        parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
+        self.query(statement)
+    }
+
+    /// The rows that the query of an `INSERT` delivers on a snapshot.
+    fn delivered(
+        &mut self,
+        change: &Change,
+        delivery: &Delivery,
+        values: &[Literal],
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
+        let mut statement = Statement::Query(delivery.query.clone());
+        parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
+        let result = self.rows(statement)?;
+        let (memory, interrupt) = (result.memory(), self.interrupt());
+        let schema = change.table.schema();
+        let mut rows = Vec::new();
+        for batch in result.batches() {
+            let mut bytes = 0;
+            let before = rows.len() as u64;
+            let filled =
+                parquet::for_each_row(schema, &delivery.columns, batch, before, |row, _| {
+                    interrupt.check_row()?;
+                    bytes += row_bytes(row);
+                    rows.push(row.to_vec());
+                    Ok(())
+                });
+            if let Some(memory) = &memory {
+                memory.grow(bytes)?;
+            }
+            match filled {
+                Ok(()) => {}
+                Err(ApplyError::Error(error)) => return Err(error),
+                Err(ApplyError::Abort(reason)) => {
+                    return Err(SqlError::new(SqlErrorKind::Aborted, reason));
+                }
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// Whether a query visits all rows of a table that is not small. Writers would have to wait for it,
+/// and on a snapshot it is faster.
+fn scans_a_large_table(node: &Node) -> bool {
+    let mut found = false;
+    node.accesses(&mut |access| {
+        found |= access.visits_all() && access.table.has_more_rows_than(SMALL_TABLE_ROWS);
+    });
+    found
+}
+
+/// Bytes that a row takes while it waits to be inserted.
+fn row_bytes(row: &[Value]) -> usize {
+    let beside = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::Binary(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<Vec<Value>>() + size_of_val(row) + row.iter().map(beside).sum::<usize>()
+}
+
+fn rows(ran: Ran, query: &ShortQuery) -> QueryResult {
+    QueryResult::of_rows(ran.rows.unwrap_or_default(), &query.columns)
+}

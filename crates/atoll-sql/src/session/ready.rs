@@ -1,0 +1,153 @@
+//! Statements that are bound for the values of their parameters.
+
+use std::sync::Arc;
+
+use atoll::Database;
+use sqlparser::ast::Statement;
+
+use super::SqlSession;
+use crate::error::{SqlError, SqlErrorKind};
+use crate::interrupt::Interrupt;
+use crate::literal::Literal;
+use crate::parse;
+use crate::prepared::cache::{Known, Shared};
+use crate::prepared::lift::Lifted;
+use crate::prepared::query::{Binder, declared};
+use crate::prepared::{Body, OtherType, Prepared, Unbound};
+use crate::short::compile::NotShort;
+use crate::short::scalar::Surroundings;
+
+/// A statement that is ready to run.
+pub(super) struct Ready {
+    pub(super) known: Arc<Known>,
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) around: Surroundings,
+}
+
+impl SqlSession {
+    /// A statement without its constants, ready to run; `None` if it has to be bound with them.
+    pub(super) fn lifted(&mut self, db: &Database, lifted: &Lifted) -> Option<Ready> {
+        let shared = Shared::of(db);
+        let version = db.catalog_version();
+        let (known, is_new) = match shared.find(&lifted.text, version) {
+            Some(known) => (known, false),
+            None => {
+                let tokens = parse::only_tokens(&lifted.text).ok()?;
+                let statement = parse::statement(tokens).ok()?;
+                let known = Known::new(statement, lifted.values.len(), version);
+                (Arc::new(known), true)
+            }
+        };
+        let prepared = match known.inferred() {
+            Some(prepared) => prepared,
+            None => {
+                let binder = Binder { db, interrupt: &self.interrupt() };
+                let prepared = match binder.bind(&known.statement) {
+                    Ok(prepared) => prepared,
+                    Err(Unbound::NotShort(reason)) => only_on_snapshot(&known, reason).ok()?,
+                    Err(Unbound::Error(_)) => return None,
+                };
+                known.keep_inferred(&prepared);
+                prepared
+            }
+        };
+        if is_new {
+            shared.keep(&lifted.text, &known);
+        }
+        if matches!(prepared.body, Body::NotShort(_)) {
+            return None;
+        }
+        let around = prepared.surroundings(&lifted.values, self.began()).ok()?.ok()?;
+        Some(Ready { known, prepared, around })
+    }
+}
+
+/// The statement bound for these values, and what its expressions refer to.
+///
+/// It is bound with the types that the places of its parameters give them, or with those of the
+/// values, or with those and the type text for whatever is text.
+pub(super) fn ready(
+    db: &Database,
+    known: &Arc<Known>,
+    values: &[Literal],
+    began: i64,
+    interrupt: &Interrupt,
+) -> Result<Ready, SqlError> {
+    let binder = Binder { db, interrupt };
+    let mut failed = None;
+    match known.inferred().map_or_else(|| binder.bind(&known.statement), Ok) {
+        Ok(prepared) => {
+            known.keep_inferred(&prepared);
+            if let Ok(around) = prepared.surroundings(values, began)? {
+                return Ok(Ready::new(known, prepared, around));
+            }
+        }
+        Err(Unbound::Error(error)) if values.is_empty() => {
+            return not_bound(known, error).map(|prepared| bare(known, prepared, began));
+        }
+        Err(Unbound::NotShort(reason)) if values.is_empty() => {
+            let prepared = only_on_snapshot(known, reason)?;
+            known.keep_inferred(&prepared);
+            return Ok(bare(known, prepared, began));
+        }
+        Err(unbound) => failed = Some(unbound),
+    }
+    if let Some(prepared) = known.declared(values)
+        && let Ok(around) = prepared.surroundings(values, began)?
+    {
+        return Ok(Ready::new(known, prepared, around));
+    }
+    for with_text in [false, true] {
+        let statement = declared(&known.statement, values, with_text);
+        match binder.bind(&statement) {
+            Ok(prepared) => match prepared.surroundings(values, began)? {
+                Ok(around) => {
+                    known.keep_declared(values, &prepared);
+                    return Ok(Ready::new(known, prepared, around));
+                }
+                Err(OtherType) => continue,
+            },
+            Err(unbound) => failed = Some(unbound),
+        }
+    }
+    match failed {
+        Some(Unbound::NotShort(reason)) => {
+            only_on_snapshot(known, reason).map(|prepared| bare(known, prepared, began))
+        }
+        Some(Unbound::Error(error)) => not_bound(known, error).map(|one| bare(known, one, began)),
+        None => {
+            let message =
+                "the values do not have the types that the statement gives its parameters";
+            Err(SqlError::new(SqlErrorKind::Type, message))
+        }
+    }
+}
+
+/// A query that is not short; a change has no other way to run.
+fn only_on_snapshot(known: &Known, reason: NotShort) -> Result<Arc<Prepared>, SqlError> {
+    match known.statement {
+        Statement::Query(_) => Ok(Arc::new(Prepared::not_short(reason.0))),
+        _ => Err(SqlError::unsupported(format!("{} is not supported in a change", reason.0))),
+    }
+}
+
+/// A query that could not be bound runs on a snapshot, where its error, if it is one, shows.
+fn not_bound(known: &Known, error: SqlError) -> Result<Arc<Prepared>, SqlError> {
+    match known.statement {
+        Statement::Query(_) if error.kind() != SqlErrorKind::Cancelled => {
+            Ok(Arc::new(Prepared::not_short(error.message().to_owned())))
+        }
+        _ => Err(error),
+    }
+}
+
+fn bare(known: &Arc<Known>, prepared: Arc<Prepared>, now: i64) -> Ready {
+    let around = Surroundings { params: Vec::new(), subqueries: Vec::new(), now };
+    Ready::new(known, prepared, around)
+}
+
+impl Ready {
+    fn new(known: &Arc<Known>, prepared: Arc<Prepared>, around: Surroundings) -> Self {
+        Self { known: Arc::clone(known), prepared, around }
+    }
+}

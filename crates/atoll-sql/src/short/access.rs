@@ -1,0 +1,319 @@
+//! Access to the rows of one table: by its primary key, by a range of an ordered index, all of
+//! them, or rows that the caller gives.
+
+use std::ops::{Bound, ControlFlow};
+
+use atoll::{DataType, Index, Range, Row, Table, Transaction, TxnResult, Value};
+
+use super::run::{Rows, Run, Stop};
+use super::scalar::{Scalar, Surroundings};
+use crate::error::SqlError;
+use crate::literal::Literal;
+
+/// A value of a key that a row is looked up with.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyPart {
+    /// Over the row of the outer side (`PLAN-1`).
+    pub(super) scalar: Scalar,
+    pub(super) from: DataType,
+    /// The type of the column.
+    pub(super) to: DataType,
+}
+
+/// One end of a range.
+#[derive(Debug, Clone)]
+pub(crate) struct End {
+    pub(super) part: KeyPart,
+    pub(super) is_included: bool,
+}
+
+/// How an access finds its rows.
+#[derive(Clone)]
+pub(crate) enum Path {
+    /// The row with this primary key.
+    Key(Vec<KeyPart>),
+    /// The rows with these primary keys, of one column.
+    Keys(Vec<KeyPart>),
+    /// The rows of an index with these first values, between two ends of the next column.
+    Index {
+        index: Index,
+        name: String,
+        prefix: Vec<KeyPart>,
+        ends: [Option<End>; 2],
+        descending: bool,
+    },
+    /// All rows, in no order.
+    Heap,
+    /// The row that the caller gives at this place, with all columns of the table.
+    Given(usize),
+}
+
+/// An access.
+#[derive(Clone)]
+pub(crate) struct Access {
+    pub(crate) table: Table,
+    pub(crate) path: Path,
+    /// The columns of the table that are read.
+    pub(super) loaded: Vec<usize>,
+    /// Over the loaded columns.
+    pub(super) condition: Option<Scalar>,
+    /// Places in the loaded columns of those that are returned.
+    pub(super) output: Vec<usize>,
+    /// Most rows that are wanted.
+    pub(super) limit: Option<usize>,
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.describe())
+    }
+}
+
+impl KeyPart {
+    /// The value as the column has it; `None` if no value of the column equals it.
+    fn value(&self, outer: &[Value], around: &Surroundings) -> Result<Option<Value>, SqlError> {
+        let value = self.scalar.eval(outer, around)?;
+        if *value == Value::Null {
+            return Ok(None);
+        }
+        if self.from == self.to {
+            return Ok(Some(value.into_owned()));
+        }
+        Ok(Literal::of(value.into_owned(), self.from).into_value(self.to).ok())
+    }
+}
+
+/// The values of a key; `None` if no row has it.
+fn key(
+    parts: &[KeyPart],
+    outer: &[Value],
+    around: &Surroundings,
+) -> Result<Option<Vec<Value>>, SqlError> {
+    let mut values = Vec::with_capacity(parts.len());
+    for part in parts {
+        match part.value(outer, around)? {
+            Some(value) => values.push(value),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(values))
+}
+
+impl Access {
+    /// Whether the caller gives its row.
+    pub(crate) fn is_given(&self) -> bool {
+        matches!(self.path, Path::Given(_))
+    }
+
+    /// Whether it visits the rows of its table from end to end.
+    pub(crate) fn visits_all(&self) -> bool {
+        match &self.path {
+            Path::Heap => true,
+            Path::Index { prefix, ends, .. } => {
+                prefix.is_empty() && ends.iter().all(Option::is_none) && self.limit.is_none()
+            }
+            Path::Key(_) | Path::Keys(_) | Path::Given(_) => false,
+        }
+    }
+
+    /// Whether it returns only some of the rows on its path.
+    pub(crate) fn has_condition(&self) -> bool {
+        self.condition.is_some()
+    }
+
+    /// The primary key of its only row, if it looks one up; `Some(None)` if no row can have it.
+    ///
+    /// # Errors
+    /// Those of the expressions of the key.
+    pub(crate) fn only_key(
+        &self,
+        around: &Surroundings,
+    ) -> Result<Option<Option<Vec<Value>>>, SqlError> {
+        match &self.path {
+            Path::Key(parts) => key(parts, &[], around).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// How it finds its rows, for `EXPLAIN`.
+    pub(crate) fn describe(&self) -> String {
+        let table = self.table.name();
+        let columns = self.table.schema().columns();
+        let how = match &self.path {
+            Path::Key(_) => format!("Primary Key Lookup on {table}"),
+            Path::Keys(parts) => format!("Primary Key Lookup of {} keys on {table}", parts.len()),
+            Path::Heap => format!("Table Scan on {table}"),
+            Path::Given(_) => format!("Row of {table}"),
+            Path::Index { name, prefix, ends, descending, .. } => {
+                let backward = if *descending { " Backward" } else { "" };
+                let bound = match (prefix.len(), ends.iter().any(Option::is_some)) {
+                    (0, false) => String::new(),
+                    (count, false) => format!(", {count} columns fixed"),
+                    (0, true) => ", a range".to_owned(),
+                    (count, true) => format!(", {count} columns fixed and a range"),
+                };
+                format!("Index Scan{backward} using {name} on {table}{bound}")
+            }
+        };
+        let names: Vec<&str> = self.loaded.iter().map(|at| columns[*at].name.as_str()).collect();
+        let filter = if self.condition.is_some() { "; filtered" } else { "" };
+        format!("{how} ({}){filter}", names.join(", "))
+    }
+
+    /// Makes its rows.
+    ///
+    /// # Errors
+    /// An abort, an error of an expression, or more rows than it may look at.
+    pub(super) fn run(&self, run: &mut Run<'_>, outer: &[Value]) -> Result<Rows, Stop> {
+        let mut rows = Rows::new(self.output.len());
+        match &self.path {
+            Path::Key(parts) => {
+                if let Some(key) = key(parts, outer, run.around)? {
+                    self.look_up(&key, run, &mut rows)?;
+                }
+            }
+            Path::Keys(parts) => {
+                let mut keys: Vec<Value> = Vec::with_capacity(parts.len());
+                for part in parts {
+                    if let Some(value) = part.value(outer, run.around)?
+                        && !keys.contains(&value)
+                    {
+                        keys.push(value);
+                    }
+                }
+                for key in &keys {
+                    if self.limit.is_some_and(|limit| rows.count() >= limit) {
+                        break;
+                    }
+                    self.look_up(std::slice::from_ref(key), run, &mut rows)?;
+                }
+            }
+            Path::Index { index, prefix, ends, descending, .. } => {
+                self.scan(index, (prefix, ends, *descending), (run, outer), &mut rows)?;
+            }
+            Path::Heap => {
+                let ran = self.visit(run, &mut rows, |transaction, look, take| {
+                    transaction.scan_table(&self.table, look, take)
+                });
+                ran?;
+            }
+            Path::Given(at) => {
+                let whole = run.given[*at];
+                let row: Vec<Value> = self.loaded.iter().map(|at| whole[*at].clone()).collect();
+                self.keep(row, run.around, &mut rows)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Copies the loaded columns of a row.
+    fn load(&self, row: &Row<'_>, into: &mut Vec<Value>) {
+        into.clear();
+        into.extend(self.loaded.iter().map(|column| row.value(*column)));
+    }
+
+    fn look_up(&self, key: &[Value], run: &mut Run<'_>, rows: &mut Rows) -> Result<(), Stop> {
+        run.look()?;
+        let Some(transaction) = run.transaction.as_deref_mut() else { return Ok(()) };
+        let mut loaded = Vec::with_capacity(self.loaded.len());
+        let found = transaction.read_with(&self.table, key, |row| self.load(row, &mut loaded))?;
+        if found.is_some() {
+            self.keep(loaded, run.around, rows)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row to the result if the condition holds for it.
+    fn keep(
+        &self,
+        mut loaded: Vec<Value>,
+        around: &Surroundings,
+        rows: &mut Rows,
+    ) -> Result<(), SqlError> {
+        if let Some(condition) = &self.condition
+            && condition.truth(&loaded, around)? != Some(true)
+        {
+            return Ok(());
+        }
+        if self.output.iter().enumerate().all(|(place, at)| place == *at) {
+            loaded.truncate(self.output.len());
+            rows.push(loaded);
+        } else {
+            rows.push(self.output.iter().map(|at| loaded[*at].clone()));
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        index: &Index,
+        (prefix, ends, descending): (&[KeyPart], &[Option<End>; 2], bool),
+        (run, outer): (&mut Run<'_>, &[Value]),
+        rows: &mut Rows,
+    ) -> Result<(), Stop> {
+        let Some(fixed) = key(prefix, outer, run.around)? else { return Ok(()) };
+        let mut bounds: [Bound<Vec<Value>>; 2] = [Bound::Unbounded, Bound::Unbounded];
+        for (end, bound) in ends.iter().zip(&mut bounds) {
+            *bound = match end {
+                Some(End { part, is_included }) => {
+                    let Some(value) = part.value(outer, run.around)? else { return Ok(()) };
+                    let mut values = fixed.clone();
+                    values.push(value);
+                    if *is_included { Bound::Included(values) } else { Bound::Excluded(values) }
+                }
+                None if fixed.is_empty() => Bound::Unbounded,
+                None => Bound::Included(fixed.clone()),
+            };
+        }
+        let [from, to] = &bounds;
+        let range = Range {
+            from: from.as_ref().map(Vec::as_slice),
+            to: to.as_ref().map(Vec::as_slice),
+            descending,
+        };
+        self.visit(run, rows, |transaction, look, take| transaction.scan(index, range, look, take))
+    }
+
+    /// Adds the rows that a scan visits.
+    fn visit(
+        &self,
+        run: &mut Run<'_>,
+        rows: &mut Rows,
+        scan: impl FnOnce(
+            &mut Transaction,
+            &mut dyn FnMut(&Row<'_>) -> Vec<Value>,
+            &mut dyn FnMut(Vec<Value>) -> ControlFlow<()>,
+        ) -> TxnResult<()>,
+    ) -> Result<(), Stop> {
+        let (around, interrupt) = (run.around, run.interrupt);
+        let Some(transaction) = run.transaction.as_deref_mut() else { return Ok(()) };
+        let (mut failed, mut left) = (None, run.rows_left);
+        let scanned = scan(
+            transaction,
+            &mut |row| {
+                let mut loaded = Vec::with_capacity(self.loaded.len());
+                self.load(row, &mut loaded);
+                loaded
+            },
+            &mut |loaded| {
+                let kept = interrupt.check_row().map_err(Stop::from).and_then(|()| {
+                    left = left.checked_sub(1).ok_or(Stop::TooManyRows)?;
+                    Ok(self.keep(loaded, around, rows)?)
+                });
+                match kept {
+                    Err(stop) => {
+                        failed = Some(stop);
+                        ControlFlow::Break(())
+                    }
+                    Ok(()) if self.limit.is_some_and(|limit| rows.count() >= limit) => {
+                        ControlFlow::Break(())
+                    }
+                    Ok(()) => ControlFlow::Continue(()),
+                }
+            },
+        );
+        run.rows_left = left;
+        scanned?;
+        failed.map_or(Ok(()), Err)
+    }
+}

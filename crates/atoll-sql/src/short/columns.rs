@@ -1,0 +1,47 @@
+//! The columns of a result.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef};
+use atoll::DataType;
+use datafusion::logical_expr::LogicalPlan;
+
+use super::compile::NotShort;
+use super::compile::expr::data_type;
+
+/// The columns of a result.
+#[derive(Debug, Clone)]
+pub(crate) struct Columns {
+    pub(crate) schema: SchemaRef,
+    pub(crate) types: Vec<DataType>,
+}
+
+impl Columns {
+    /// The columns of a plan.
+    ///
+    /// # Errors
+    /// A type that no column has.
+    pub(crate) fn of(plan: &LogicalPlan) -> Result<Self, NotShort> {
+        let fields = plan.schema().fields();
+        let types = fields.iter().map(|field| data_type(field.data_type()));
+        let types = types.collect::<Result<_, _>>()?;
+        let plain = fields.iter().map(|field| {
+            Field::new(field.name().clone(), field.data_type().clone(), field.is_nullable())
+        });
+        let schema = Arc::new(Schema::new(plain.collect::<Vec<_>>()));
+        Ok(Self { schema, types })
+    }
+}
+
+/// The types of the columns of a plan that are assigned to those of a table; NULL by itself counts
+/// as text.
+///
+/// # Errors
+/// A type that no column has.
+pub(crate) fn value_types(plan: &LogicalPlan) -> Result<Vec<DataType>, NotShort> {
+    let types = plan.schema().fields().iter().map(|field| match field.data_type() {
+        ArrowType::Null => Ok(DataType::Text),
+        arrow => data_type(arrow),
+    });
+    types.collect()
+}

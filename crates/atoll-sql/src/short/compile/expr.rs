@@ -1,0 +1,262 @@
+//! From an expression of DataFusion to a scalar.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType as ArrowType, Field, Schema};
+use atoll::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
+
+use super::{Compiler, NotShort};
+use crate::rules::number::Number;
+use crate::rules::{arith, canonical, cast, temporal};
+use crate::short::scalar::{Arithmetic, Branches, ByArrow, Comparison, Conversion, Scalar, Slot};
+use crate::short::value;
+use crate::types;
+
+/// The identifier of the parameter that stands for the time at which the transaction began.
+pub(crate) const NOW: &str = "$now";
+
+/// The type of a column that holds values of an Arrow type.
+pub(crate) fn data_type(arrow: &ArrowType) -> Result<DataType, NotShort> {
+    match arrow {
+        ArrowType::FixedSizeBinary(width) => {
+            Ok(DataType::FixedBinary(u32::try_from(*width).unwrap_or(0)))
+        }
+        other => types::of_arrow(other)
+            .ok_or_else(|| NotShort::new(format!("a value of the type {other}"))),
+    }
+}
+
+/// Where the columns of an expression are.
+pub(super) struct Scope<'a> {
+    /// The names and types of the columns.
+    pub(super) schema: &'a DFSchema,
+    /// The place in the row of a column of the schema.
+    pub(super) place: &'a dyn Fn(usize) -> Option<usize>,
+}
+
+impl Scope<'_> {
+    fn column(&self, column: &Column) -> Result<usize, NotShort> {
+        let at = self.schema.index_of_column(column)?;
+        (self.place)(at).ok_or_else(|| NotShort::new(format!("the column {column} here")))
+    }
+}
+
+/// Compiles an expression; parameters become slots of the compiler.
+pub(super) fn compile(
+    expr: &Expr,
+    scope: &Scope<'_>,
+    compiler: &mut Compiler,
+) -> Result<Scalar, NotShort> {
+    Ok(match expr {
+        Expr::Alias(alias) => compile(&alias.expr, scope, compiler)?,
+        Expr::Column(column) => Scalar::Column(scope.column(column)?),
+        Expr::Literal(scalar, _) => Scalar::Const(
+            value::of_scalar(scalar).ok_or_else(|| NotShort::new(format!("{scalar}")))?,
+        ),
+        Expr::Placeholder(placeholder) if placeholder.id == NOW => Scalar::Now,
+        Expr::Placeholder(placeholder) => {
+            let arrow = placeholder.field.as_ref().map(|field| field.data_type().clone());
+            parameter(&placeholder.id, arrow, compiler)?
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            match comparison(*op).filter(|_| is_plain(left, scope) && is_plain(right, scope)) {
+                Some(op) => Scalar::Compare(op, both(left, right, scope, compiler)?),
+                None => match op {
+                    Operator::And => Scalar::And(both(left, right, scope, compiler)?),
+                    Operator::Or => Scalar::Or(both(left, right, scope, compiler)?),
+                    _ => by_arrow(expr, scope, compiler)?,
+                },
+            }
+        }
+        Expr::Not(inner) => Scalar::Not(Box::new(compile(inner, scope, compiler)?)),
+        Expr::IsNull(inner) => Scalar::IsNull(Box::new(compile(inner, scope, compiler)?)),
+        Expr::IsNotNull(inner) => Scalar::IsNotNull(Box::new(compile(inner, scope, compiler)?)),
+        Expr::Cast(Cast { expr: inner, field }) => {
+            if let Expr::Placeholder(placeholder) = inner.as_ref()
+                && placeholder.field.is_none()
+            {
+                return parameter(&placeholder.id, Some(field.data_type().clone()), compiler);
+            }
+            conversion(inner, field.data_type(), scope, compiler)?
+        }
+        Expr::ScalarFunction(function) => call(expr, function, scope, compiler)?,
+        Expr::Case(case) => branches(case, scope, compiler)?,
+        Expr::InList(InList { expr, list, negated }) => {
+            let first = compile(expr, scope, compiler)?;
+            let list = list.iter().map(|item| compile(item, scope, compiler));
+            Scalar::In(Box::new((first, list.collect::<Result<_, _>>()?, *negated)))
+        }
+        Expr::ScalarSubquery(subquery) if subquery.outer_ref_columns.is_empty() => {
+            compiler.subquery(&subquery.subquery)?
+        }
+        other => by_arrow(other, scope, compiler)?,
+    })
+}
+
+fn comparison(op: Operator) -> Option<Comparison> {
+    Some(match op {
+        Operator::Eq => Comparison::Equal,
+        Operator::NotEq => Comparison::NotEqual,
+        Operator::Lt => Comparison::Less,
+        Operator::LtEq => Comparison::LessOrEqual,
+        Operator::Gt => Comparison::Greater,
+        Operator::GtEq => Comparison::GreaterOrEqual,
+        Operator::IsDistinctFrom => Comparison::Distinct,
+        Operator::IsNotDistinctFrom => Comparison::NotDistinct,
+        _ => return None,
+    })
+}
+
+/// Whether an expression has a value that a column could hold, or none.
+fn is_plain(expr: &Expr, scope: &Scope<'_>) -> bool {
+    expr.get_type(scope.schema).is_ok_and(|arrow| arrow.is_null() || data_type(&arrow).is_ok())
+}
+
+fn both(
+    left: &Expr,
+    right: &Expr,
+    scope: &Scope<'_>,
+    compiler: &mut Compiler,
+) -> Result<Box<[Scalar; 2]>, NotShort> {
+    Ok(Box::new([compile(left, scope, compiler)?, compile(right, scope, compiler)?]))
+}
+
+fn parameter(
+    id: &str,
+    arrow: Option<ArrowType>,
+    compiler: &mut Compiler,
+) -> Result<Scalar, NotShort> {
+    let number = id.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
+    let number = number.filter(|number| *number > 0);
+    let number = number.ok_or_else(|| NotShort::new(format!("the parameter {id}")))? - 1;
+    let arrow = arrow.filter(|arrow| !arrow.is_null());
+    let arrow = arrow.ok_or_else(|| NotShort::new(format!("{id}, a parameter without a type")))?;
+    let slot = Slot { number, data_type: data_type(&arrow)? };
+    Ok(compiler.parameter(slot))
+}
+
+fn conversion(
+    inner: &Expr,
+    to: &ArrowType,
+    scope: &Scope<'_>,
+    compiler: &mut Compiler,
+) -> Result<Scalar, NotShort> {
+    let from = inner.get_type(scope.schema)?;
+    let inner = compile(inner, scope, compiler)?;
+    if from.is_null() {
+        return Ok(inner);
+    }
+    let (from, to) = (data_type(&from)?, data_type(to)?);
+    if from == to {
+        return Ok(inner);
+    }
+    Ok(Scalar::Cast(Box::new(Conversion { inner, from, to })))
+}
+
+fn call(
+    expr: &Expr,
+    function: &ScalarFunction,
+    scope: &Scope<'_>,
+    compiler: &mut Compiler,
+) -> Result<Scalar, NotShort> {
+    let inner = function.func.inner();
+    if let ([left, right], Some(arithmetic)) =
+        (function.args.as_slice(), inner.downcast_ref::<arith::Arithmetic>())
+    {
+        let number = |expr: &Expr| {
+            let arrow = expr.get_type(scope.schema)?;
+            Number::of(&arrow).ok_or_else(|| NotShort::new(format!("{arrow} as a number")))
+        };
+        let result = expr.get_type(scope.schema)?;
+        let result = Number::of(&result).ok_or_else(|| NotShort::new("such a result"))?;
+        return Ok(Scalar::Arithmetic(Box::new(Arithmetic {
+            operation: arithmetic.operation(),
+            types: [number(left)?, number(right)?],
+            operands: [compile(left, scope, compiler)?, compile(right, scope, compiler)?],
+            result,
+        })));
+    }
+    if let [inner_expr] = function.args.as_slice() {
+        if let Some(cast) = inner.downcast_ref::<cast::Cast>() {
+            return conversion(inner_expr, cast.to(), scope, compiler);
+        }
+        // Comparisons here know that -0.0 equals 0.0 and what NaN is.
+        if inner.downcast_ref::<canonical::Canonical>().is_some() {
+            return compile(inner_expr, scope, compiler);
+        }
+    }
+    by_arrow(expr, scope, compiler)
+}
+
+fn branches(case: &Case, scope: &Scope<'_>, compiler: &mut Compiler) -> Result<Scalar, NotShort> {
+    let base = case.expr.as_ref().map(|base| compile(base, scope, compiler)).transpose()?;
+    let mut branches = Vec::with_capacity(case.when_then_expr.len());
+    for (when, then) in &case.when_then_expr {
+        branches.push((compile(when, scope, compiler)?, compile(then, scope, compiler)?));
+    }
+    let otherwise =
+        case.else_expr.as_ref().map(|expr| compile(expr, scope, compiler)).transpose()?;
+    Ok(Scalar::Case(Box::new(Branches { base, branches, otherwise })))
+}
+
+/// An expression that DataFusion evaluates on a batch of one row, which has a column for each
+/// column and parameter that the expression refers to.
+fn by_arrow(expr: &Expr, scope: &Scope<'_>, compiler: &mut Compiler) -> Result<Scalar, NotShort> {
+    data_type(&expr.get_type(scope.schema)?)?;
+    let mut fields = Vec::new();
+    let mut inputs = Vec::new();
+    let mut failed = None;
+    let rewritten = expr.clone().transform_up(|node| {
+        let is_input = match &node {
+            Expr::Column(_) | Expr::Placeholder(_) => true,
+            Expr::ScalarSubquery(subquery) => subquery.outer_ref_columns.is_empty(),
+            _ => false,
+        };
+        if !is_input {
+            return Ok(Transformed::no(node));
+        }
+        let arrow = match &node {
+            Expr::Placeholder(one) if one.id == NOW => temporal::TIMESTAMP,
+            _ => node.get_type(scope.schema)?,
+        };
+        match compile(&node, scope, compiler) {
+            Ok(input) => inputs.push(input),
+            Err(error) => failed = Some(error),
+        }
+        let name = format!("input{}", fields.len());
+        fields.push(Field::new(&name, arrow, true));
+        Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
+    })?;
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    let has_subquery = rewritten.data.exists(|node| {
+        Ok(matches!(
+            node,
+            Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+        ))
+    })?;
+    if has_subquery {
+        return Err(NotShort::new(format!("{expr}")));
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let known = DFSchema::try_from(Arc::clone(&schema))?;
+    let expr_on_batch = datafusion::physical_expr::create_physical_expr(
+        &rewritten.data,
+        &known,
+        &Default::default(),
+        &Default::default(),
+    )?;
+    let shown = expr.to_string();
+    Ok(Scalar::Arrow(Box::new(ByArrow { expr: expr_on_batch, schema, inputs, shown })))
+}
