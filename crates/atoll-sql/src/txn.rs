@@ -2,7 +2,8 @@
 //! `BEGIN` and `COMMIT`.
 //!
 //! `TXN-1`: an abort of a load's own transaction is tried again from its start, never from the
-//! middle. `TXN-2`: after an error an open transaction takes no further change, and its `COMMIT`
+//! middle; so is an abort of the first statement of an open transaction. `TXN-2`: after an error an
+//! open transaction takes no further statement but a rollback to a savepoint, and its `COMMIT`
 //! rolls back.
 
 use std::time::Duration;
@@ -10,12 +11,19 @@ use std::time::Duration;
 use atoll::{Database, Transaction, TransactionOptions, TxnError, TxnResult};
 
 use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
+use crate::interrupt::Interrupt;
+use crate::isolation::Isolation;
+use crate::journal::Journal;
+use crate::prepared::Prepared;
+use crate::prepared::run::{self, How, Ran};
 use crate::settings::Choice;
 use crate::short::run::Stop;
+use crate::short::scalar::Surroundings;
 
 /// Attempts before a statement fails because of conflicts.
 const ATTEMPTS_MAX: u32 = 1000;
-/// Longest pause between two attempts.
+/// Shortest and longest pause between two attempts.
+const PAUSE_MIN: Duration = Duration::from_micros(1);
 const PAUSE_MAX: Duration = Duration::from_millis(2);
 
 /// Runs a change as one transaction, and repeats it after an abort.
@@ -28,7 +36,7 @@ pub(crate) fn run(
     mut change: impl FnMut(&mut Transaction) -> Result<u64, ApplyError>,
 ) -> Result<u64, SqlError> {
     let options = TransactionOptions { durability, ..TransactionOptions::default() };
-    let mut pause = Duration::from_micros(1);
+    let mut pause = PAUSE_MIN;
     let mut last = String::new();
     for attempt in 0..ATTEMPTS_MAX {
         if attempt > 0 {
@@ -64,6 +72,21 @@ pub(crate) struct OpenTransaction {
     failed: bool,
     /// Microseconds since 1970-01-01 00:00.
     began: i64,
+    isolation: Isolation,
+    read_only: bool,
+    /// A statement has been carried out.
+    has_run: bool,
+    /// A statement has changed something, or may have.
+    has_written: bool,
+    savepoints: Vec<Savepoint>,
+    journal: Journal,
+}
+
+/// See [`OpenTransaction::savepoint`].
+struct Savepoint {
+    name: String,
+    /// Changes in the journal when it was set.
+    changes: usize,
 }
 
 impl OpenTransaction {
@@ -71,10 +94,25 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// Too many transactions are open.
-    pub(crate) fn begin(db: &Database, began: i64) -> Result<Self, SqlError> {
-        let mut transaction = db.begin()?;
+    pub(crate) fn begin(
+        db: &Database,
+        began: i64,
+        isolation: Isolation,
+        read_only: bool,
+    ) -> Result<Self, SqlError> {
+        let mut transaction = begin(db, read_only)?;
         transaction.park();
-        Ok(Self { transaction, failed: false, began })
+        Ok(Self {
+            transaction,
+            failed: false,
+            began,
+            isolation,
+            read_only,
+            has_run: false,
+            has_written: false,
+            savepoints: Vec::new(),
+            journal: Journal::default(),
+        })
     }
 
     /// When it began, in microseconds since 1970-01-01 00:00.
@@ -82,40 +120,173 @@ impl OpenTransaction {
         self.began
     }
 
-    /// Runs a bound statement.
+    /// Its isolation level.
+    pub(crate) fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// Changes its modes, before its first statement.
+    ///
+    /// # Errors
+    /// It has carried out a statement.
+    pub(crate) fn set_modes(
+        &mut self,
+        db: &Database,
+        isolation: Isolation,
+        read_only: bool,
+    ) -> Result<(), SqlError> {
+        if self.has_run {
+            let message = "SET TRANSACTION must come before the first statement of a transaction";
+            return Err(SqlError::new(SqlErrorKind::Syntax, message));
+        }
+        if read_only != self.read_only {
+            self.transaction = begin(db, read_only)?;
+            self.transaction.park();
+        }
+        (self.isolation, self.read_only) = (isolation, read_only);
+        Ok(())
+    }
+
+    /// Whether it has changed nothing and each of its statements sees what others have committed:
+    /// then a query need not run inside it.
+    pub(crate) fn lets_queries_out(&self) -> bool {
+        self.isolation == Isolation::ReadCommitted && !self.has_written
+    }
+
+    /// Runs a bound statement, and again after a conflict if it is the first of the transaction.
+    /// `writes` says whether it may change something or lock rows.
     ///
     /// # Errors
     /// As [`OpenTransaction::apply`].
-    pub(crate) fn run_bound<R>(
+    pub(crate) fn run_bound(
         &mut self,
-        statement: impl FnOnce(&mut Transaction) -> Result<R, Stop>,
-    ) -> Result<R, SqlError> {
-        self.apply(|transaction| match statement(transaction) {
-            Ok(done) => Ok(done),
-            Err(Stop::Transaction(end)) => Err(end.into()),
-            Err(Stop::Error(error)) => Err(error.into()),
-            Err(Stop::TooManyRows) => {
-                Err(SqlError::new(SqlErrorKind::Query, "the statement looks at too many rows")
-                    .into())
+        db: &Database,
+        (prepared, around): (&Prepared, &Surroundings),
+        interrupt: &Interrupt,
+        writes: bool,
+    ) -> Result<Ran, SqlError> {
+        self.check()?;
+        let read_committed = self.isolation == Isolation::ReadCommitted;
+        let mut pause = PAUSE_MIN;
+        for _ in 0..ATTEMPTS_MAX {
+            // Also if the statement panics.
+            self.failed = true;
+            self.has_written |= writes;
+            let has_savepoint = !self.savepoints.is_empty();
+            let journal = Some(&mut self.journal).filter(|_| has_savepoint);
+            let how = How { read_committed, journal, ..How::serializable(interrupt) };
+            let mut ran = run::run(prepared, around.clone(), &mut self.transaction, how);
+            if ran.is_ok()
+                && read_committed
+                && let Err(end) = self.transaction.release_reads()
+            {
+                ran = Err(end.into());
             }
-        })
+            self.transaction.park();
+            match ran {
+                Ok(ran) => {
+                    (self.failed, self.has_run) = (false, true);
+                    return Ok(ran);
+                }
+                Err(Stop::Transaction(TxnError::Abort(reason)))
+                    if reason.is_conflict() && !self.has_run && !has_savepoint =>
+                {
+                    interrupt.check_now()?;
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    self.transaction = begin(db, self.read_only)?;
+                }
+                Err(Stop::Transaction(end)) => return Err(failure(end.into())),
+                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::TooManyRows) => {
+                    let message = "the statement looks at too many rows";
+                    return Err(SqlError::new(SqlErrorKind::Query, message));
+                }
+            }
+        }
+        let message = format!("the statement was aborted {ATTEMPTS_MAX} times by others");
+        Err(SqlError::new(SqlErrorKind::Aborted, message))
     }
 
     /// Applies a change and returns what it returns.
     ///
     /// # Errors
-    /// Those of the change; from then on, and after an abort, that the transaction has failed.
+    /// Those of the change; from then on, and after an abort, that the transaction has failed. A
+    /// savepoint is set, which could not undo the change.
     pub(crate) fn apply<R>(
         &mut self,
         change: impl FnOnce(&mut Transaction) -> Result<R, ApplyError>,
     ) -> Result<R, SqlError> {
         self.check()?;
-        // Also if the change panics.
-        self.failed = true;
+        self.check_no_savepoint()?;
+        (self.failed, self.has_written) = (true, true);
         let changed = change(&mut self.transaction);
         self.transaction.park();
-        self.failed = changed.is_err();
+        (self.failed, self.has_run) = (changed.is_err(), true);
         changed.map_err(failure)
+    }
+
+    fn check_no_savepoint(&self) -> Result<(), SqlError> {
+        if self.savepoints.is_empty() {
+            return Ok(());
+        }
+        let message = "COPY and bulk inserts are not supported behind a SAVEPOINT";
+        Err(SqlError::unsupported(message)
+            .with_hint(Some("RELEASE the savepoint first, or load before it".to_owned())))
+    }
+
+    /// Sets a savepoint; one of the same name that is set already is hidden until this one is
+    /// released.
+    ///
+    /// # Errors
+    /// An earlier statement failed.
+    pub(crate) fn savepoint(&mut self, name: String) -> Result<(), SqlError> {
+        self.check()?;
+        self.savepoints.push(Savepoint { name, changes: self.journal.len() });
+        Ok(())
+    }
+
+    /// Forgets a savepoint and those behind it; their changes stay.
+    ///
+    /// # Errors
+    /// It is not set; an earlier statement failed.
+    pub(crate) fn release(&mut self, name: &str) -> Result<(), SqlError> {
+        self.check()?;
+        let at = self.find(name)?;
+        self.savepoints.truncate(at);
+        if self.savepoints.is_empty() {
+            self.journal = Journal::default();
+        }
+        Ok(())
+    }
+
+    /// Undoes all changes behind a savepoint, which stays set. A transaction in which a statement
+    /// failed goes on.
+    ///
+    /// # Errors
+    /// It is not set; the transaction was rolled back as a whole.
+    pub(crate) fn roll_back_to(&mut self, name: &str) -> Result<(), SqlError> {
+        let at = self.find(name)?;
+        if !self.transaction.is_open() {
+            let message = "the transaction was rolled back as a whole, and its savepoints with it";
+            return Err(SqlError::new(SqlErrorKind::Aborted, message)
+                .with_hint(Some("ROLLBACK, and begin again".to_owned())));
+        }
+        self.savepoints.truncate(at + 1);
+        self.failed = true;
+        let undone = self.journal.undo(&mut self.transaction, self.savepoints[at].changes);
+        self.transaction.park();
+        undone.map_err(|end| failure(end.into()))?;
+        self.failed = false;
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<usize, SqlError> {
+        let found = self.savepoints.iter().rposition(|one| one.name == name);
+        found.ok_or_else(|| {
+            let message = format!("savepoint \"{name}\" does not exist");
+            SqlError::new(SqlErrorKind::Syntax, message)
+        })
     }
 
     /// Makes a change that is not a statement, and returns the number of rows that it touched.
@@ -127,10 +298,11 @@ impl OpenTransaction {
         body: impl FnOnce(&mut Transaction) -> TxnResult<u64>,
     ) -> Result<u64, ChangeError> {
         self.check()?;
-        self.failed = true;
+        self.check_no_savepoint()?;
+        (self.failed, self.has_written) = (true, true);
         let changed = body(&mut self.transaction);
         self.transaction.park();
-        self.failed = changed.is_err();
+        (self.failed, self.has_run) = (changed.is_err(), true);
         changed.map_err(|error| match error {
             TxnError::Error(error) => error.into(),
             abort => failure(abort.into()).into(),
@@ -170,6 +342,10 @@ impl OpenTransaction {
         self.transaction.commit().map_err(|error| failure(error.into()))?;
         Ok(true)
     }
+}
+
+fn begin(db: &Database, read_only: bool) -> Result<Transaction, SqlError> {
+    Ok(db.begin_with(&TransactionOptions { read_only, ..TransactionOptions::default() })?)
 }
 
 fn failure(error: ApplyError) -> SqlError {

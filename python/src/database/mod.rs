@@ -46,7 +46,11 @@ pub(crate) fn options(
     };
     let scheme = scheme.map(|name| name.parse::<atoll::SchemeKind>()).transpose();
     Ok(DatabaseOptions {
-        scheme: scheme.map_err(|unknown| Fault::Value(unknown.to_string()))?.unwrap_or_default(),
+        scheme: scheme
+            .map_err(|unknown| Fault::Value(unknown.to_string()))?
+            .unwrap_or_else(atoll_sql::default_scheme),
+        // A statement waits as long as it takes; a deadlock is found.
+        lock_timeout: Duration::MAX,
         memory_limit_bytes: memory_limit,
         snapshot_age_max: snapshot_age_max.map(age).transpose()?,
         snapshot_bytes_max,

@@ -86,6 +86,6 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
     pub memory_budget: Option<u64>,
     /// The scheme that the database is opened with.
-    #[arg(long, value_name = "SCHEME", default_value_t, help = scheme_help())]
-    pub scheme: atoll::SchemeKind,
+    #[arg(long, value_name = "SCHEME", help = scheme_help())]
+    pub scheme: Option<atoll::SchemeKind>,
 }

@@ -84,7 +84,9 @@ impl GlobalArgs {
             nodes: self.nodes,
             snapshot_age_max: self.snapshot_age_max,
             snapshot_bytes_max: self.snapshot_bytes_max,
-            scheme: owner.scheme,
+            scheme: owner.scheme.unwrap_or_else(atoll_sql::default_scheme),
+            // A statement waits as long as it takes; a deadlock is found.
+            lock_timeout: Duration::MAX,
             durability: owner.durability,
             checkpoint_interval: owner.checkpoint_every,
             node_folders: owner.node_folders.clone(),

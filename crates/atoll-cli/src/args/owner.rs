@@ -15,9 +15,8 @@ pub(super) const LIMITS: &str = "Settings of a database (for commands that own o
 #[command(group = ArgGroup::new("beyond").multiple(true))]
 pub struct OwnerArgs {
     /// The scheme.
-    #[arg(long, value_name = "SCHEME", default_value_t, help = scheme_help())]
-    #[arg(help_heading = LIMITS)]
-    pub scheme: atoll::SchemeKind,
+    #[arg(long, value_name = "SCHEME", help = scheme_help(), help_heading = LIMITS)]
+    pub scheme: Option<atoll::SchemeKind>,
 
     /// Keep the database in this folder, so that it survives any end of the process [default: in
     /// memory only]
@@ -67,7 +66,8 @@ pub struct OwnerArgs {
 
 /// Help of `--scheme`.
 pub(super) fn scheme_help() -> String {
-    format!("How transactions are kept apart, one of {}", atoll::SchemeKind::names())
+    let (names, default) = (atoll::SchemeKind::names(), atoll_sql::default_scheme());
+    format!("How transactions are kept apart, one of {names} [default: {default}]")
 }
 
 fn parse_interval(text: &str) -> std::result::Result<Duration, String> {

@@ -20,6 +20,16 @@ use crate::short::plan::Node;
 pub(crate) struct ShortQuery {
     pub(crate) node: Node,
     pub(crate) columns: Columns,
+    /// Set for FOR UPDATE; the node then finds the primary keys of the rows.
+    pub(crate) lock: Option<Lock>,
+}
+
+/// The rows that a query locks.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    pub(crate) table: Table,
+    /// The result for a row that the caller gives, or no row if it does not belong to it.
+    pub(crate) again: Node,
 }
 
 /// Binds statements to the tables of a database.
@@ -48,6 +58,7 @@ impl Binder<'_> {
     /// It is not short, or wrong.
     pub(crate) fn bind(&self, statement: &Statement) -> Result<Arc<Prepared>, Unbound> {
         let prepared = match statement {
+            Statement::Query(query) if !query.locks.is_empty() => self.locking(query),
             Statement::Query(_) => self.query(statement.clone()),
             change => self.change(change),
         };
@@ -59,7 +70,7 @@ impl Binder<'_> {
         let mut compiler = Compiler::default();
         let node = compiler.plan(&plan)?;
         let columns = Columns::of(&plan)?;
-        Ok(Prepared::new(Body::Query(ShortQuery { node, columns }), compiler))
+        Ok(Prepared::new(Body::Query(ShortQuery { node, columns, lock: None }), compiler))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use atoll::{AbortReason, Database, Transaction, TransactionOptions, TxnError, Value};
 
-use crate::error::SqlError;
+use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::prepared::Prepared;
 use crate::prepared::cache::Shared;
-use crate::prepared::run::{self, Ran};
+use crate::prepared::run::{self, How, Ran};
 use crate::settings::Choice;
 use crate::short::run::Stop;
 use crate::short::scalar::Surroundings;
@@ -23,16 +23,45 @@ pub(super) struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    /// Runs it until it commits; `None` if it should run on a snapshot, because it has looked at
-    /// too many rows, or because other transactions hold what it reads.
+    /// Runs it until it commits.
+    ///
+    /// # Errors
+    /// Those of the statement.
     pub(super) fn run(
         &self,
         prepared: &Prepared,
         around: &Surroundings,
         interrupt: &Interrupt,
-        rows: u64,
-        long: Option<&[Vec<Value>]>,
+        delivered: Option<&[Vec<Value>]>,
+    ) -> Result<Ran, SqlError> {
+        let how = || How { delivered, ..How::serializable(interrupt) };
+        let ran = self.attempt(prepared, around, &how)?;
+        ran.ok_or_else(|| SqlError::new(SqlErrorKind::Query, "the statement ran into a limit"))
+    }
+
+    /// Runs it until it commits; `None` if it should run on a snapshot, because it has looked at
+    /// more than so many rows, or because other transactions hold what it reads.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub(super) fn run_up_to(
+        &self,
+        rows_left: u64,
+        prepared: &Prepared,
+        around: &Surroundings,
+        interrupt: &Interrupt,
     ) -> Result<Option<Ran>, SqlError> {
+        let how = || How { rows_left, ..How::serializable(interrupt) };
+        self.attempt(prepared, around, &how)
+    }
+
+    fn attempt<'h>(
+        &self,
+        prepared: &Prepared,
+        around: &Surroundings,
+        how: &dyn Fn() -> How<'h>,
+    ) -> Result<Option<Ran>, SqlError> {
+        let interrupt = how().interrupt;
         let options = TransactionOptions {
             durability: self.durability,
             read_only: self.read_only,
@@ -46,7 +75,7 @@ impl Alone<'_> {
                 if failed.is_some() {
                     return Err(TxnError::Abort(AbortReason::Requested));
                 }
-                match run::run(prepared, around.clone(), transaction, interrupt, rows, long) {
+                match run::run(prepared, around.clone(), transaction, how()) {
                     Ok(ran) => Ok(ran),
                     Err(Stop::Transaction(end)) => Err(end),
                     Err(Stop::Error(error)) => {

@@ -17,7 +17,7 @@ use crate::prepared::cache::{Known, Shared};
 use crate::prepared::change::{Change, Delivery, Source, Verb};
 use crate::prepared::lift;
 use crate::prepared::query::{Binder, ShortQuery};
-use crate::prepared::run::{self, Ran, not_short};
+use crate::prepared::run::{Ran, not_short};
 use crate::prepared::{Body, Prepared, Unbound, check_count, parameters};
 use crate::result::QueryResult;
 use crate::short::explain;
@@ -136,22 +136,31 @@ impl SqlSession {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
         };
         let (Ready { known, prepared, around }, db) = (ready, db.clone());
+        let inside = open.as_mut().filter(|open| !open.lets_queries_out());
         match &prepared.body {
-            Body::NotShort(reason) if open.is_some() => Err(not_short(reason)),
+            Body::NotShort(reason) if inside.is_some() => Err(not_short(reason)),
             Body::NotShort(_) => self.on_snapshot_of(&known, values),
+            Body::Query(query) if query.lock.is_some() => {
+                let bound = (&*prepared, &around);
+                let ran = match open {
+                    Some(open) => open.run_bound(&db, bound, &interrupt, true)?,
+                    None => {
+                        let alone = Alone { db: &db, durability: None, read_only: false };
+                        alone.run(&prepared, &around, &interrupt, None)?
+                    }
+                };
+                Ok(Outcome::Rows(rows(ran, query)))
+            }
             Body::Query(query) => {
-                if let Some(open) = open {
-                    let ran = open.run_bound(|transaction| {
-                        let most = u64::MAX;
-                        run::run(&prepared, around.clone(), transaction, &interrupt, most, None)
-                    })?;
+                if let Some(open) = inside {
+                    let ran = open.run_bound(&db, (&prepared, &around), &interrupt, false)?;
                     return Ok(Outcome::Rows(rows(ran, query)));
                 }
                 if prepared.goes_to_snapshot() || scans_a_large_table(&query.node) {
                     return self.on_snapshot_of(&known, values);
                 }
                 let alone = Alone { db: &db, durability: None, read_only: true };
-                match alone.run(&prepared, &around, &interrupt, SHORT_ROWS_MAX, None)? {
+                match alone.run_up_to(SHORT_ROWS_MAX, &prepared, &around, &interrupt)? {
                     Some(ran) => Ok(Outcome::Rows(rows(ran, query))),
                     None => self.on_snapshot_of(&known, values),
                 }
@@ -171,32 +180,27 @@ impl SqlSession {
         let Target::Database { db, open } = &mut self.target else {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
         };
+        let db = db.clone();
         let ran = if let Some(open) = open {
-            open.run_bound(|transaction| {
-                run::run(prepared, around.clone(), transaction, &interrupt, u64::MAX, None)
-            })?
+            open.run_bound(&db, (prepared, &around), &interrupt, true)?
         } else {
-            let db = db.clone();
             let alone = Alone { db: &db, durability, read_only: false };
-            let delivery = match &change.verb {
-                Verb::Insert { rows: Source::Query(delivery), .. } => Some(delivery),
-                _ => None,
-            };
-            let is_long = prepared.goes_to_snapshot()
-                || delivery.is_some_and(|delivery| delivery.short.is_err());
-            let most = if delivery.is_some() { SHORT_ROWS_MAX } else { u64::MAX };
-            let ran = match is_long {
-                true => None,
-                false => alone.run(prepared, &around, &interrupt, most, None)?,
-            };
-            match (ran, delivery) {
-                (Some(ran), _) => ran,
-                (None, Some(delivery)) => {
-                    let rows = self.delivered(change, delivery, values)?;
-                    let ran = alone.run(prepared, &around, &interrupt, u64::MAX, Some(&rows))?;
-                    ran.ok_or_else(|| SqlError::new(SqlErrorKind::Query, "too many rows"))?
+            match &change.verb {
+                Verb::Insert { rows: Source::Query(delivery), .. } => {
+                    let is_long = prepared.goes_to_snapshot() || delivery.short.is_err();
+                    let ran = match is_long {
+                        true => None,
+                        false => alone.run_up_to(SHORT_ROWS_MAX, prepared, &around, &interrupt)?,
+                    };
+                    match ran {
+                        Some(ran) => ran,
+                        None => {
+                            let rows = self.delivered(change, delivery, values)?;
+                            alone.run(prepared, &around, &interrupt, Some(&rows))?
+                        }
+                    }
                 }
-                (None, None) => return Err(SqlError::new(SqlErrorKind::Query, "too many rows")),
+                _ => alone.run(prepared, &around, &interrupt, None)?,
             }
         };
         let tag = match change.verb {

@@ -3,6 +3,7 @@
 mod alone;
 mod bound;
 mod ready;
+mod transactions;
 
 use std::sync::Arc;
 
@@ -10,17 +11,18 @@ use atoll::load::LoadOptions;
 use atoll::{
     ArrowRows, Database, Durability, Snapshot, Table, Transaction, TransactionOptions, TxnResult,
 };
-use sqlparser::ast::{ObjectType, Statement};
+use sqlparser::ast::{ObjectType, Set, Statement};
 
 use crate::error::{ChangeError, SqlError, SqlErrorKind};
 use crate::interrupt::{Interrupt, Question};
+use crate::isolation::{self, Isolation, Modes};
 use crate::literal::Literal;
 use crate::load::Source;
 use crate::parse::{self, StatementTokens};
 use crate::result::QueryResult;
 use crate::settings::{self, Assignment, Chosen, Setting};
 use crate::txn::OpenTransaction;
-use crate::{copy, ddl, engines};
+use crate::{copy, ddl, engines, names};
 
 /// The outcome of a statement.
 #[derive(Debug, Clone)]
@@ -67,6 +69,9 @@ pub struct SqlSession {
     target: Target,
     /// The durability of its commits.
     chosen: Chosen,
+    /// The modes of its transactions, where they do not say others.
+    isolation: Isolation,
+    read_only: bool,
     /// Tells whether the running statement is to end.
     question: Option<Arc<Question>>,
 }
@@ -83,7 +88,8 @@ impl SqlSession {
     }
 
     fn on(target: Target) -> Self {
-        Self { target, chosen: Chosen::default(), question: None }
+        let (isolation, read_only) = (Isolation::ReadCommitted, false);
+        Self { target, chosen: Chosen::default(), isolation, read_only, question: None }
     }
 
     /// Sets the question that tells whether a running statement is to end. The thread that runs the
@@ -232,10 +238,15 @@ impl SqlSession {
 
     fn dispatch(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
         match statement {
-            Statement::ShowVariable { ref variable } => match Setting::named(variable) {
-                Some(setting) => self.show(setting),
-                None => self.query(statement),
-            },
+            Statement::ShowVariable { ref variable } => {
+                if let Some(shown) = self.show_mode(variable) {
+                    return Ok(Outcome::Rows(shown));
+                }
+                match Setting::named(variable) {
+                    Some(setting) => self.show(setting),
+                    None => self.query(statement),
+                }
+            }
             Statement::Query(_)
             | Statement::ExplainTable { .. }
             | Statement::ShowTables { .. }
@@ -269,12 +280,30 @@ impl SqlSession {
                 self.copy(&source).map(|rows| Outcome::done(tally.tag(rows), rows))
             }
             Statement::StartTransaction { modes, statements, .. } => {
-                if !modes.is_empty() || !statements.is_empty() {
-                    return Err(SqlError::unsupported("BEGIN takes no options"));
+                if !statements.is_empty() {
+                    return Err(SqlError::unsupported("BEGIN takes no statements"));
                 }
-                self.begin()
+                self.begin(isolation::modes(&modes)?)
+            }
+            Statement::Set(Set::SetTransaction { modes, snapshot: None, session }) => {
+                self.set_modes(isolation::modes(&modes)?, session)
+            }
+            Statement::Savepoint { name } => {
+                self.open("SAVEPOINT")?.savepoint(names::fold(&name))?;
+                Ok(Outcome::done("SAVEPOINT", 0))
+            }
+            Statement::ReleaseSavepoint { name } => {
+                self.open("RELEASE SAVEPOINT")?.release(&names::fold(&name))?;
+                Ok(Outcome::done("RELEASE", 0))
+            }
+            Statement::Rollback { chain: false, savepoint: Some(name) } => {
+                self.open("ROLLBACK TO SAVEPOINT")?.roll_back_to(&names::fold(&name))?;
+                Ok(Outcome::done("ROLLBACK", 0))
             }
             Statement::Set(set) => {
+                if let Some(level) = isolation::default_level(&set)? {
+                    return self.set_modes(Modes { isolation: Some(level), read_only: None }, true);
+                }
                 let db = self.writable("SET")?;
                 let assignment = settings::assignment(&set, db.durability())?;
                 self.set(assignment, "SET")
@@ -373,41 +402,6 @@ impl SqlSession {
         let interrupt = self.interrupt();
         engines::lend(|engine| engine.run(&snapshot, statement, &interrupt))
     }
-
-    fn begin(&mut self) -> Result<Outcome, SqlError> {
-        self.writable("BEGIN")?;
-        let Target::Database { db, open } = &mut self.target else {
-            return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
-        };
-        if open.is_some() {
-            return Err(SqlError::new(SqlErrorKind::Syntax, "a transaction is open already"));
-        }
-        *open = Some(OpenTransaction::begin(db, bound::now())?);
-        Ok(Outcome::done("BEGIN", 0))
-    }
-
-    fn take_open(&mut self) -> Result<OpenTransaction, SqlError> {
-        match &mut self.target {
-            Target::Database { open, .. } => open.take(),
-            Target::Snapshot(_) => None,
-        }
-        .ok_or_else(|| {
-            SqlError::new(SqlErrorKind::Syntax, "no transaction is open")
-                .with_hint(Some("each statement outside BEGIN … COMMIT is one by itself".into()))
-        })
-    }
-
-    fn commit(&mut self) -> Result<Outcome, SqlError> {
-        let committed = self.take_open()?.commit(self.chosen.now());
-        self.chosen.end(matches!(committed, Ok(true)));
-        Ok(Outcome::done(if committed? { "COMMIT" } else { "ROLLBACK" }, 0))
-    }
-
-    fn rollback(&mut self) -> Result<Outcome, SqlError> {
-        drop(self.take_open()?);
-        self.chosen.end(false);
-        Ok(Outcome::done("ROLLBACK", 0))
-    }
 }
 
 /// A change of rows on a session that can make it is bound and does not come here.
@@ -441,7 +435,7 @@ fn unsupported(statement: &Statement) -> SqlError {
     let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
         "the statements are CREATE TABLE, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
-         SELECT, EXPLAIN, SHOW, SET and RESET"
+         SAVEPOINT, RELEASE, SELECT, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))
 }

@@ -1,5 +1,10 @@
 //! What a query sees of changes, and what a snapshot refuses.
 
+use std::sync::Barrier;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use atoll::{Database, DatabaseOptions};
 use atoll_sql::{Outcome, SqlErrorKind, SqlSession};
 
 use super::{database, error, rows, tag};
@@ -66,4 +71,163 @@ fn a_query_runs_inside_a_runtime_of_the_caller() {
         assert_eq!(rows(&mut session, "SELECT count(*) FROM t"), ["0"]);
         drop(session);
     });
+}
+
+/// A database in which writers wait for each other, as long as it takes.
+fn patient() -> Database {
+    let scheme = "dl_detect".parse().unwrap();
+    let options =
+        DatabaseOptions { scheme, lock_timeout: Duration::MAX, ..DatabaseOptions::default() };
+    Database::create(options).unwrap()
+}
+
+#[test]
+fn a_statement_sees_what_was_committed_when_it_began() {
+    let db = patient();
+    let mut one = SqlSession::on_database(db.clone());
+    let mut other = SqlSession::on_database(db);
+    tag(
+        &mut one,
+        "CREATE TABLE account (id int PRIMARY KEY, v int, name text, INDEX by_name (name))",
+    );
+    tag(&mut one, "INSERT INTO account VALUES (1, 1, 'a'), (2, 2, 'b')");
+    tag(&mut one, "BEGIN");
+    assert_eq!(rows(&mut one, "SHOW transaction_isolation"), ["read committed"]);
+    assert_eq!(rows(&mut one, "SELECT v FROM account WHERE id = 1"), ["1"]);
+    // What was read is not held.
+    tag(&mut other, "UPDATE account SET v = 10 WHERE id = 1");
+    assert_eq!(rows(&mut one, "SELECT v FROM account WHERE id = 1"), ["10"]);
+    tag(&mut one, "UPDATE account SET v = v + 1 WHERE name = 'b'");
+    // What is changed by an open transaction is seen as it was, without waiting.
+    assert_eq!(rows(&mut other, "SELECT v FROM account WHERE id = 2"), ["2"]);
+    assert_eq!(rows(&mut one, "SELECT sum(v) FROM account"), ["13"]);
+    // Nor is what it has read since its own change held.
+    tag(&mut other, "UPDATE account SET v = 20 WHERE id = 1");
+    tag(&mut other, "INSERT INTO account VALUES (3, 3, 'c')");
+    assert_eq!(rows(&mut one, "SELECT sum(v) FROM account"), ["26"]);
+    tag(&mut one, "COMMIT");
+    tag(&mut one, "BEGIN ISOLATION LEVEL SERIALIZABLE");
+    assert_eq!(rows(&mut one, "SHOW transaction_isolation"), ["serializable"]);
+    tag(&mut one, "ROLLBACK");
+}
+
+#[test]
+fn a_writer_waits_for_another_and_looks_at_the_row_again() {
+    let db = patient();
+    let mut one = SqlSession::on_database(db.clone());
+    tag(&mut one, "CREATE TABLE account (id int PRIMARY KEY, v int, name text)");
+    tag(&mut one, "INSERT INTO account VALUES (1, 1, 'a'), (2, 1, 'b'), (3, 1, 'c')");
+    for (end, expected) in [("COMMIT", "UPDATE 2"), ("ROLLBACK", "UPDATE 3")] {
+        tag(&mut one, "BEGIN");
+        tag(&mut one, "UPDATE account SET v = 2 WHERE id = 2");
+        let (tell, told) = channel();
+        let waiting = {
+            let db = db.clone();
+            std::thread::spawn(move || {
+                let mut other = SqlSession::on_database(db);
+                tag(&mut other, "BEGIN");
+                tell.send(()).unwrap();
+                // It finds all three, and waits for the second.
+                let changed = tag(&mut other, "UPDATE account SET name = 'x' WHERE v = 1");
+                tag(&mut other, "ROLLBACK");
+                changed
+            })
+        };
+        told.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        tag(&mut one, end);
+        assert_eq!(waiting.join().unwrap(), expected, "{end}");
+        tag(&mut one, "UPDATE account SET v = 1 WHERE id = 2");
+    }
+}
+
+#[test]
+fn a_deadlock_aborts_one_of_two_and_no_other_conflict_reaches_the_client() {
+    let db = patient();
+    let mut one = SqlSession::on_database(db.clone());
+    tag(&mut one, "CREATE TABLE account (id int PRIMARY KEY, v int)");
+    tag(&mut one, "INSERT INTO account VALUES (1, 0), (2, 0)");
+    let barrier = Barrier::new(2);
+    let failed: usize = std::thread::scope(|scope| {
+        let (db, barrier) = (&db, &barrier);
+        let meet = |first: i32, second: i32| {
+            scope.spawn(move || {
+                let mut session = SqlSession::on_database(db.clone());
+                let sql = |id| format!("UPDATE account SET v = v + 1 WHERE id = {id}");
+                tag(&mut session, "BEGIN");
+                tag(&mut session, &sql(first));
+                barrier.wait();
+                let failed = session.execute(&sql(second)).map_err(|error| error.kind());
+                session.execute(if failed.is_ok() { "COMMIT" } else { "ROLLBACK" }).unwrap();
+                match failed {
+                    Ok(_) => 0,
+                    Err(kind) => {
+                        assert_eq!(kind, SqlErrorKind::Aborted);
+                        1
+                    }
+                }
+            })
+        };
+        [meet(1, 2), meet(2, 1)].map(|thread| thread.join().unwrap()).iter().sum()
+    });
+    assert_eq!(failed, 1);
+    assert_eq!(rows(&mut one, "SELECT sum(v) FROM account"), ["2"]);
+}
+
+/// The statements of pgbench: many sessions change the one row of a branch.
+#[test]
+fn transactions_that_meet_on_one_row_all_commit() {
+    const SESSIONS: i32 = 16;
+    const EACH: i32 = 50;
+    let db = patient();
+    let mut session = SqlSession::on_database(db.clone());
+    for table in ["branch", "teller", "account"] {
+        tag(&mut session, &format!("CREATE TABLE {table} (id int PRIMARY KEY, balance int)"));
+    }
+    tag(
+        &mut session,
+        "CREATE TABLE history (session int, at int, account int, delta int, time timestamp, \
+         PRIMARY KEY (session, at))",
+    );
+    tag(&mut session, "INSERT INTO branch VALUES (1, 0)");
+    for id in 1..=100 {
+        if id <= 10 {
+            tag(&mut session, &format!("INSERT INTO teller VALUES ({id}, 0)"));
+        }
+        tag(&mut session, &format!("INSERT INTO account VALUES ({id}, 0)"));
+    }
+    std::thread::scope(|scope| {
+        for number in 0..SESSIONS {
+            let db = db.clone();
+            scope.spawn(move || {
+                let mut session = SqlSession::on_database(db);
+                for at in 0..EACH {
+                    let (account, delta) = ((number * 31 + at * 17) % 100 + 1, at - 20);
+                    let change = |table: &str, id: i32| {
+                        format!("UPDATE {table} SET balance = balance + {delta} WHERE id = {id}")
+                    };
+                    tag(&mut session, "BEGIN");
+                    tag(&mut session, &change("account", account));
+                    let sql = format!("SELECT balance FROM account WHERE id = {account}");
+                    assert_eq!(rows(&mut session, &sql).len(), 1);
+                    tag(&mut session, &change("teller", account % 10 + 1));
+                    tag(&mut session, &change("branch", 1));
+                    let sql = format!(
+                        "INSERT INTO history VALUES ({number}, {at}, {account}, {delta}, now())"
+                    );
+                    tag(&mut session, &sql);
+                    assert_eq!(tag(&mut session, "COMMIT"), "COMMIT");
+                }
+            });
+        }
+    });
+    let sum = |session: &mut SqlSession, table: &str, column: &str| {
+        rows(session, &format!("SELECT sum({column}) FROM {table}"))
+    };
+    let expected = sum(&mut session, "history", "delta");
+    for table in ["branch", "teller", "account"] {
+        assert_eq!(sum(&mut session, table, "balance"), expected, "{table}");
+    }
+    let count = rows(&mut session, "SELECT count(*) FROM history");
+    assert_eq!(count, [(SESSIONS * EACH).to_string()]);
 }

@@ -10,6 +10,7 @@
 //! constants are checked before a row is read.
 
 mod insert;
+mod lock;
 mod target;
 
 use atoll::{DataType, Table, Value};
@@ -49,9 +50,11 @@ pub(crate) enum Verb {
         on_conflict: Option<Conflict>,
     },
     Update(Assignments),
-    /// The rows to delete, by their primary keys.
+    /// The rows to delete, by their primary keys, and whether a row that the caller gives is one of
+    /// them.
     Delete {
         find: Node,
+        again: Option<Node>,
     },
 }
 
@@ -229,8 +232,12 @@ impl Binder<'_> {
         let items = target.key_columns().into_iter().map(SelectItem::UnnamedExpr).collect();
         let keys = select(items, from, delete.selection.clone());
         let (find, _) = self.over_target(&keys, &target, false, compiler)?;
+        let again = match delete.using.is_none() && is_simple(&find) {
+            true => Some(self.over_target(&keys, &target, true, compiler)?.0),
+            false => None,
+        };
         let returning = self.returning(delete.returning.as_ref(), &target, compiler)?;
-        Ok(Change { table: target.table, verb: Verb::Delete { find }, returning })
+        Ok(Change { table: target.table, verb: Verb::Delete { find, again }, returning })
     }
 }
 
@@ -255,7 +262,7 @@ impl Change {
             Verb::Update(assignments) => {
                 (format!("Update on {table}"), explain::lines(&assignments.find))
             }
-            Verb::Delete { find } => (format!("Delete on {table}"), explain::lines(find)),
+            Verb::Delete { find, .. } => (format!("Delete on {table}"), explain::lines(find)),
         };
         let below = input.into_iter().enumerate().map(|(at, line)| match at {
             0 => format!("-> {line}"),

@@ -1,0 +1,147 @@
+//! Isolation levels.
+//!
+//! ```text
+//! BEGIN [ISOLATION LEVEL …] [READ ONLY | READ WRITE]
+//! SET TRANSACTION …                           for the open transaction, before its first statement
+//! SET SESSION CHARACTERISTICS AS TRANSACTION …       for those that follow
+//! SET default_transaction_isolation = '…'
+//! SHOW transaction_isolation
+//! ```
+//!
+//! READ COMMITTED needs a scheme in which writers wait for each other and a transaction can let go
+//! of what it has read. Under any other scheme every transaction is serializable, and
+//! `SHOW` says so. REPEATABLE READ is serializable too, and READ UNCOMMITTED is READ COMMITTED, as
+//! in PostgreSQL.
+
+use sqlparser::ast::{
+    Expr, Set, TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value,
+};
+
+use crate::error::{SqlError, SqlErrorKind};
+use crate::names;
+
+/// The scheme of databases that are used through SQL, unless another one is chosen: the first that
+/// gives READ COMMITTED, which clients expect. Their writers should wait for each other without a
+/// limit ([`DatabaseOptions::lock_timeout`](atoll::DatabaseOptions)).
+pub fn default_scheme() -> atoll::SchemeKind {
+    let mut schemes = atoll::SchemeKind::ALL.iter().copied();
+    schemes.find(|scheme| scheme.releases_reads()).unwrap_or_default()
+}
+
+/// What a transaction sees of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// Each statement sees what was committed when it began.
+    ReadCommitted,
+    /// Shown under the name that was asked for; it is serializable.
+    RepeatableRead,
+    Serializable,
+}
+
+/// The modes of a transaction, where they are said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Modes {
+    pub(crate) isolation: Option<Isolation>,
+    pub(crate) read_only: Option<bool>,
+}
+
+impl Isolation {
+    /// The level that a scheme gives where this one is asked for.
+    pub(crate) fn under(self, scheme: atoll::SchemeKind) -> Self {
+        match self {
+            Self::ReadCommitted if !scheme.releases_reads() => Self::Serializable,
+            level => level,
+        }
+    }
+
+    /// Its name in SQL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "read committed",
+            Self::RepeatableRead => "repeatable read",
+            Self::Serializable => "serializable",
+        }
+    }
+
+    /// The level of a name, in lower case.
+    ///
+    /// # Errors
+    /// No level has the name.
+    pub(crate) fn named(name: &str) -> Result<Self, SqlError> {
+        match name {
+            "read committed" | "read uncommitted" => Ok(Self::ReadCommitted),
+            "repeatable read" => Ok(Self::RepeatableRead),
+            "serializable" => Ok(Self::Serializable),
+            _ => Err(SqlError::new(
+                SqlErrorKind::Type,
+                format!(
+                    "\"{name}\" is no isolation level; they are read committed, repeatable read \
+                     and serializable"
+                ),
+            )),
+        }
+    }
+}
+
+/// The modes that a statement says.
+///
+/// # Errors
+/// A level that PostgreSQL does not have.
+pub(crate) fn modes(said: &[TransactionMode]) -> Result<Modes, SqlError> {
+    use TransactionIsolationLevel as Level;
+    let mut modes = Modes::default();
+    for mode in said {
+        match mode {
+            TransactionMode::AccessMode(access) => {
+                modes.read_only = Some(*access == TransactionAccessMode::ReadOnly);
+            }
+            TransactionMode::IsolationLevel(level) => {
+                modes.isolation = Some(match level {
+                    Level::ReadUncommitted | Level::ReadCommitted => Isolation::ReadCommitted,
+                    Level::RepeatableRead => Isolation::RepeatableRead,
+                    Level::Serializable => Isolation::Serializable,
+                    Level::Snapshot => {
+                        let message = "ISOLATION LEVEL SNAPSHOT is not supported";
+                        let hint = "SERIALIZABLE gives it and more".to_owned();
+                        return Err(SqlError::unsupported(message).with_hint(Some(hint)));
+                    }
+                });
+            }
+        }
+    }
+    Ok(modes)
+}
+
+/// The level that `SET default_transaction_isolation` sets; `None` for another `SET`.
+///
+/// # Errors
+/// No level has the name.
+pub(crate) fn default_level(set: &Set) -> Result<Option<Isolation>, SqlError> {
+    let Set::SingleAssignment { scope: None, variable, values, .. } = set else { return Ok(None) };
+    let name = names::column_name(variable).map(names::fold).unwrap_or_default();
+    match (name.as_str(), values.as_slice()) {
+        ("default_transaction_isolation", [Expr::Value(value)]) => match &value.value {
+            Value::SingleQuotedString(level) => Isolation::named(&level.to_lowercase()).map(Some),
+            other => Isolation::named(&other.to_string()).map(Some),
+        },
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_scheme_that_cannot_read_committed_is_serializable() {
+        let level = |scheme: &str| Isolation::ReadCommitted.under(scheme.parse().unwrap());
+        assert_eq!(level("dl_detect"), Isolation::ReadCommitted);
+        for scheme in ["no_wait", "mvcc", "silo", "hstore"] {
+            assert_eq!(level(scheme), Isolation::Serializable, "{scheme}");
+        }
+        assert_eq!(Isolation::named("read uncommitted").unwrap().name(), "read committed");
+        assert!(Isolation::named("none").unwrap_err().message().contains("serializable"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Running bound statements on a transaction.
+
+mod insert;
+mod update;
+
+use atoll::{Table, Transaction, Value};
+
+use super::change::{Change, Verb};
+use super::{Body, Prepared};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::interrupt::Interrupt;
+use crate::journal::Journal;
+use crate::literal::Literal;
+use crate::short::plan::Node;
+use crate::short::run::{Rows, Run, Stop};
+use crate::short::scalar::Surroundings;
+
+/// What a statement has done.
+pub(crate) struct Ran {
+    /// Rows changed; 0 for a query.
+    pub(crate) changed: u64,
+    /// What it returns, of a query or of RETURNING.
+    pub(crate) rows: Option<Rows>,
+}
+
+/// How a statement runs.
+pub(crate) struct How<'r> {
+    pub(crate) interrupt: &'r Interrupt,
+    /// Rows that it may look at.
+    pub(crate) rows_left: u64,
+    /// The rows that an `INSERT` inserts, where a query on a snapshot has delivered them.
+    pub(crate) delivered: Option<&'r [Vec<Value>]>,
+    /// Each statement of the transaction sees what others have committed before it.
+    pub(crate) read_committed: bool,
+    /// Where changes are noted, if they may have to be undone.
+    pub(crate) journal: Option<&'r mut Journal>,
+}
+
+impl<'r> How<'r> {
+    /// A statement of a serializable transaction, to the end.
+    pub(crate) fn serializable(interrupt: &'r Interrupt) -> Self {
+        let (rows_left, read_committed) = (u64::MAX, false);
+        Self { interrupt, rows_left, delivered: None, read_committed, journal: None }
+    }
+}
+
+/// A statement on its way through a transaction.
+struct Runner<'r> {
+    transaction: &'r mut Transaction,
+    around: Surroundings,
+    how: How<'r>,
+}
+
+/// Runs a statement.
+///
+/// # Errors
+/// [`Stop`]; the transaction then has a part of its changes.
+pub(crate) fn run(
+    prepared: &Prepared,
+    around: Surroundings,
+    transaction: &mut Transaction,
+    how: How<'_>,
+) -> Result<Ran, Stop> {
+    let mut runner = Runner { transaction, around, how };
+    for subquery in &prepared.subqueries {
+        let rows = runner.node(subquery)?;
+        if rows.count() > 1 {
+            let message = "a subquery that stands for a value returns more than one row";
+            return Err(SqlError::new(SqlErrorKind::Query, message).into());
+        }
+        let value = rows.iter().next().and_then(<[Value]>::first).cloned();
+        runner.around.subqueries.push(value.unwrap_or(Value::Null));
+    }
+    match &prepared.body {
+        Body::Query(query) => {
+            let rows = match &query.lock {
+                Some(lock) => runner.lock(&query.node, lock)?,
+                None => runner.node(&query.node)?,
+            };
+            Ok(Ran { changed: 0, rows: Some(rows) })
+        }
+        Body::Change(change) => runner.change(change),
+        Body::NotShort(reason) => Err(not_short(reason).into()),
+    }
+}
+
+/// The error for a statement in a transaction that only a query on a snapshot could carry out.
+pub(crate) fn not_short(reason: &str) -> SqlError {
+    SqlError::unsupported(format!(
+        "inside BEGIN … COMMIT this statement is not supported: it needs {reason}"
+    ))
+    .with_hint(Some(
+        "COMMIT or ROLLBACK first; a query outside a transaction runs on a snapshot, which has all \
+         of SQL"
+            .to_owned(),
+    ))
+}
+
+/// Collects what `RETURNING` returns.
+struct Returned<'c> {
+    change: &'c Change,
+    rows: Option<Rows>,
+}
+
+impl<'c> Returned<'c> {
+    fn new(change: &'c Change) -> Self {
+        let width = change.returning.as_ref().map(|returning| returning.node.width());
+        Self { change, rows: width.map(Rows::new) }
+    }
+
+    fn wants_rows(&self) -> bool {
+        self.rows.is_some()
+    }
+
+    /// Adds what is returned of a row that was changed.
+    fn add(&mut self, row: &[Value], runner: &Runner<'_>) -> Result<(), Stop> {
+        if let (Some(rows), Some(returning)) = (&mut self.rows, &self.change.returning) {
+            for returned in
+                given(&returning.node, &[row], &runner.around, runner.how.interrupt)?.iter()
+            {
+                rows.push(returned.iter().cloned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a plan over rows that are given, which reads no table.
+fn given(
+    node: &Node,
+    given: &[&[Value]],
+    around: &Surroundings,
+    interrupt: &Interrupt,
+) -> Result<Rows, Stop> {
+    let run = &mut Run { transaction: None, around, given, interrupt, rows_left: u64::MAX };
+    node.run(run, &[])
+}
+
+/// The values that are assigned to columns of a row, as the columns have them.
+fn fit(
+    table: &Table,
+    columns: &[(usize, atoll::DataType)],
+    values: &[Value],
+) -> Result<Vec<(usize, Value)>, SqlError> {
+    let fit = |((column, from), value): (&(usize, _), &Value)| {
+        Ok((*column, Literal::of(value.clone(), *from).into_column(table.schema(), *column)?))
+    };
+    columns.iter().zip(values).map(fit).collect()
+}
+
+impl Runner<'_> {
+    fn node(&mut self, node: &Node) -> Result<Rows, Stop> {
+        let mut run = Run {
+            transaction: Some(self.transaction),
+            around: &self.around,
+            given: &[],
+            interrupt: self.how.interrupt,
+            rows_left: self.how.rows_left,
+        };
+        let rows = node.run(&mut run, &[]);
+        self.how.rows_left = run.rows_left;
+        rows
+    }
+
+    fn change(&mut self, change: &Change) -> Result<Ran, Stop> {
+        let mut returned = Returned::new(change);
+        let changed = match &change.verb {
+            Verb::Insert { rows, on_conflict } => {
+                let rows = self.rows_of(rows, &change.table)?;
+                match on_conflict {
+                    None => self.insert(&change.table, &rows, &mut returned)?,
+                    Some(conflict) => {
+                        self.insert_or(&change.table, &rows, conflict, &mut returned)?
+                    }
+                }
+            }
+            Verb::Update(assignments) => self.update(&change.table, assignments, &mut returned)?,
+            Verb::Delete { find, again } => {
+                self.delete(&change.table, find, again.as_ref(), &mut returned)?
+            }
+        };
+        Ok(Ran { changed, rows: returned.rows })
+    }
+}
+
+/// The primary key of a whole row.
+fn key_of(table: &Table, row: &[Value]) -> Vec<Value> {
+    table.schema().primary_key().iter().map(|at| row[*at].clone()).collect()
+}

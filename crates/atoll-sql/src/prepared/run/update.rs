@@ -1,0 +1,249 @@
+//! `UPDATE`, `DELETE` and `SELECT … FOR UPDATE`: rows are found first, and each is looked at again
+//! when the transaction holds it.
+
+use std::collections::HashSet;
+
+use atoll::{DataType, Table, Value};
+
+use super::{Returned, Runner, fit, given};
+use crate::prepared::change::Assignments;
+use crate::prepared::query::Lock;
+use crate::short::plan::Node;
+use crate::short::run::{Rows, Stop};
+use crate::short::value::GroupKey;
+
+impl Runner<'_> {
+    pub(super) fn update(
+        &mut self,
+        table: &Table,
+        assignments: &Assignments,
+        returned: &mut Returned<'_>,
+    ) -> Result<u64, Stop> {
+        let Assignments { find, again, columns } = assignments;
+        let width = table.schema().primary_key().len();
+        let found = self.found(find, again.is_some())?;
+        if again.is_some() {
+            self.release_reads()?;
+        }
+        let mut changed = 0;
+        let mut seen: HashSet<GroupKey> = HashSet::new();
+        for row in found.iter() {
+            let (key, values) = row.split_at(width);
+            let new = match again {
+                Some(again) => self.update_row(table, key, again, columns, None)?,
+                // A join may find a row several times; as in PostgreSQL, one of them counts.
+                None if !seen.insert(GroupKey(key.to_vec())) => continue,
+                None => {
+                    let values = fit(table, columns, values)?;
+                    self.set_row(table, key, values)?
+                }
+            };
+            if let Some(new) = new {
+                changed += 1;
+                returned.add(&new, self)?;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// The rows that a change has to visit. One with a given key is not looked up before, if
+    /// nothing else is asked of it, or is asked again (`is_checked`).
+    pub(super) fn found(&mut self, find: &Node, is_checked: bool) -> Result<Rows, Stop> {
+        if let Node::Access(access) = find
+            && (is_checked || !access.has_condition())
+            && let Some(key) = access.only_key(&self.around)?
+        {
+            let width = access.table.schema().primary_key().len();
+            let mut rows = Rows::new(width);
+            key.into_iter().for_each(|key| rows.push(key));
+            return Ok(rows);
+        }
+        self.node(find)
+    }
+
+    /// Changes the row with a key to the values that a plan gives for it, and returns the new row;
+    /// `None` if there is no such row, or the plan gives none.
+    pub(super) fn update_row(
+        &mut self,
+        table: &Table,
+        key: &[Value],
+        again: &Node,
+        columns: &[(usize, DataType)],
+        proposed: Option<&[Value]>,
+    ) -> Result<Option<Vec<Value>>, Stop> {
+        let schema = table.schema();
+        let moves = columns.iter().any(|(column, _)| schema.primary_key().contains(column));
+        let (around, interrupt) = (&self.around, self.how.interrupt);
+        let new_values = |whole: &[Value]| -> Result<Option<Vec<(usize, Value)>>, Stop> {
+            let rows: [&[Value]; 2] = [whole, proposed.unwrap_or_default()];
+            let made = given(again, &rows, around, interrupt)?;
+            Ok(made.iter().next().map(|values| fit(table, columns, values)).transpose()?)
+        };
+        let is_noted = self.how.journal.is_some();
+        if moves || is_noted && in_unique_index(table, columns) {
+            let Some(old) = self.transaction.read(table, key)? else { return Ok(None) };
+            return match new_values(&old)? {
+                Some(values) => self.set_row(table, key, values),
+                None => Ok(None),
+            };
+        }
+        let mut outcome: Result<Option<Vec<Value>>, Stop> = Ok(None);
+        let mut old: Vec<(usize, Value)> = Vec::new();
+        let found = self.transaction.update_with(table, key, |row| {
+            let mut whole: Vec<Value> = (0..row.columns()).map(|at| row.value(at)).collect();
+            outcome = new_values(&whole).map(|values| {
+                values.map(|values| {
+                    old.clear();
+                    for (column, value) in values {
+                        row.set(column, &value);
+                        let before = std::mem::replace(&mut whole[column], value);
+                        if is_noted {
+                            old.push((column, before));
+                        }
+                    }
+                    whole
+                })
+            });
+        })?;
+        let new = outcome?.filter(|_| found.is_some());
+        if new.is_some()
+            && let Some(journal) = &mut self.how.journal
+        {
+            journal.updated(table, key, old);
+        }
+        Ok(new)
+    }
+
+    /// Under READ COMMITTED, lets go of what was read only to find rows: the transaction looks at
+    /// each again when it holds it, so two of them do not wait for each other's reads.
+    pub(super) fn release_reads(&mut self) -> Result<(), Stop> {
+        if self.how.read_committed {
+            self.transaction.release_reads()?;
+        }
+        Ok(())
+    }
+
+    /// `SELECT … FOR UPDATE`: holds the rows that are found, and returns them as they are then.
+    pub(super) fn lock(&mut self, find: &Node, lock: &Lock) -> Result<Rows, Stop> {
+        let found = self.found(find, true)?;
+        self.release_reads()?;
+        let mut rows = Rows::new(lock.again.width());
+        for key in found.iter() {
+            let (around, interrupt) = (&self.around, self.how.interrupt);
+            let mut outcome: Result<Rows, Stop> = Ok(Rows::new(lock.again.width()));
+            let there = self.transaction.update_with(&lock.table, key, |row| {
+                let whole: Vec<Value> = (0..row.columns()).map(|at| row.value(at)).collect();
+                outcome = given(&lock.again, &[&whole], around, interrupt);
+            })?;
+            let made = outcome?;
+            if there.is_some() {
+                made.iter().for_each(|row| rows.push(row.iter().cloned()));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Sets columns of the row with a key, and returns the new row.
+    pub(super) fn set_row(
+        &mut self,
+        table: &Table,
+        key: &[Value],
+        values: Vec<(usize, Value)>,
+    ) -> Result<Option<Vec<Value>>, Stop> {
+        let schema = table.schema();
+        let Some(old) = self.transaction.read(table, key)? else { return Ok(None) };
+        let mut row = old.clone();
+        let mut moves = false;
+        for (column, value) in &values {
+            moves |= schema.primary_key().contains(column) && row[*column] != *value;
+            row[*column].clone_from(value);
+        }
+        if self.how.journal.is_some() {
+            self.check_unique_but(table, &row, key)?;
+        }
+        if moves {
+            self.delete_row(table, key, Some(old))?;
+            self.insert_row(table, &row)?;
+        } else {
+            self.transaction.update(table, key, &values)?;
+            if let Some(journal) = &mut self.how.journal {
+                let old = values.iter().map(|(column, _)| (*column, old[*column].clone()));
+                journal.updated(table, key, old.collect());
+            }
+        }
+        Ok(Some(row))
+    }
+
+    pub(super) fn delete(
+        &mut self,
+        table: &Table,
+        find: &Node,
+        again: Option<&Node>,
+        returned: &mut Returned<'_>,
+    ) -> Result<u64, Stop> {
+        // Serializable, what was found stays as it was.
+        let again = again.filter(|_| self.how.read_committed);
+        let found = self.found(find, again.is_some())?;
+        if again.is_some() {
+            self.release_reads()?;
+        }
+        let mut deleted = 0;
+        for key in found.iter() {
+            if let Some(again) = again
+                && !self.still_holds(table, key, again)?
+            {
+                continue;
+            }
+            let wants_row = returned.wants_rows() || self.how.journal.is_some();
+            let old = match wants_row {
+                true => self.transaction.read(table, key)?,
+                false => None,
+            };
+            if self.delete_row(table, key, old.clone())? {
+                deleted += 1;
+                if let Some(old) = old {
+                    returned.add(&old, self)?;
+                }
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Holds the row with a key; returns whether a condition still holds for it.
+    pub(super) fn still_holds(
+        &mut self,
+        table: &Table,
+        key: &[Value],
+        again: &Node,
+    ) -> Result<bool, Stop> {
+        let (around, interrupt) = (&self.around, self.how.interrupt);
+        let mut outcome = Ok(false);
+        self.transaction.update_with(table, key, |row| {
+            let whole: Vec<Value> = (0..row.columns()).map(|at| row.value(at)).collect();
+            outcome = given(again, &[&whole], around, interrupt).map(|rows| rows.count() > 0);
+        })?;
+        outcome
+    }
+
+    /// Deletes a row, and notes it with its values.
+    pub(super) fn delete_row(
+        &mut self,
+        table: &Table,
+        key: &[Value],
+        old: Option<Vec<Value>>,
+    ) -> Result<bool, Stop> {
+        let deleted = self.transaction.delete(table, key)?;
+        if deleted && let (Some(journal), Some(old)) = (&mut self.how.journal, old) {
+            journal.deleted(table, old);
+        }
+        Ok(deleted)
+    }
+}
+
+/// Whether one of these columns is in a unique index.
+fn in_unique_index(table: &Table, columns: &[(usize, DataType)]) -> bool {
+    let schema = table.schema();
+    let is_set =
+        |name: &String| columns.iter().any(|(column, _)| schema.position(name) == Some(*column));
+    table.indexes().iter().any(|spec| spec.unique && spec.columns.iter().any(is_set))
+}

@@ -1,0 +1,110 @@
+//! Statements that begin, end and shape transactions.
+
+use sqlparser::ast::Ident;
+
+use super::{Outcome, SqlSession, Target, bound};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::isolation::{Isolation, Modes};
+use crate::names;
+use crate::result::QueryResult;
+use crate::txn::OpenTransaction;
+
+impl SqlSession {
+    pub(super) fn begin(&mut self, modes: Modes) -> Result<Outcome, SqlError> {
+        self.writable("BEGIN")?;
+        let (isolation, read_only) = self.modes(modes);
+        let Target::Database { db, open } = &mut self.target else {
+            return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
+        };
+        if open.is_some() {
+            return Err(SqlError::new(SqlErrorKind::Syntax, "a transaction is open already"));
+        }
+        *open = Some(OpenTransaction::begin(db, bound::now(), isolation, read_only)?);
+        Ok(Outcome::done("BEGIN", 0))
+    }
+
+    /// The isolation level that a transaction gets, and whether it only reads.
+    pub(super) fn modes(&self, said: Modes) -> (Isolation, bool) {
+        let wanted = said.isolation.unwrap_or(self.isolation);
+        let isolation = match &self.target {
+            Target::Database { db, .. } => wanted.under(db.scheme()),
+            Target::Snapshot(_) => Isolation::Serializable,
+        };
+        (isolation, said.read_only.unwrap_or(self.read_only))
+    }
+
+    /// Sets the modes of the open transaction, or those of all that follow (`for_session`).
+    pub(super) fn set_modes(
+        &mut self,
+        said: Modes,
+        for_session: bool,
+    ) -> Result<Outcome, SqlError> {
+        if for_session {
+            self.isolation = said.isolation.unwrap_or(self.isolation);
+            self.read_only = said.read_only.unwrap_or(self.read_only);
+            return Ok(Outcome::done("SET", 0));
+        }
+        let (isolation, read_only) = self.modes(said);
+        let Target::Database { db, open: Some(open) } = &mut self.target else {
+            let message = "SET TRANSACTION holds for one transaction, and none is open";
+            return Err(SqlError::new(SqlErrorKind::Syntax, message));
+        };
+        open.check()?;
+        open.set_modes(db, isolation, read_only)?;
+        Ok(Outcome::done("SET", 0))
+    }
+
+    /// What `SHOW` says of the modes of transactions; `None` for another setting.
+    pub(super) fn show_mode(&self, variable: &[Ident]) -> Option<QueryResult> {
+        let name: Vec<String> = variable.iter().map(names::fold).collect();
+        let (name, shown) = match name.join(" ").as_str() {
+            "transaction_isolation" | "transaction isolation level" => {
+                let now = match &self.target {
+                    Target::Database { open: Some(open), .. } => open.isolation(),
+                    _ => self.modes(Modes::default()).0,
+                };
+                ("transaction_isolation", now)
+            }
+            "default_transaction_isolation" => {
+                ("default_transaction_isolation", self.modes(Modes::default()).0)
+            }
+            _ => return None,
+        };
+        Some(QueryResult::of_text(name, shown.name()))
+    }
+
+    /// The open transaction, for a statement that needs one.
+    pub(super) fn open(&mut self, what: &str) -> Result<&mut OpenTransaction, SqlError> {
+        match &mut self.target {
+            Target::Database { open: Some(open), .. } => Ok(open),
+            _ => {
+                let message = format!("{what} needs an open transaction");
+                Err(SqlError::new(SqlErrorKind::Syntax, message)
+                    .with_hint(Some("BEGIN one".to_owned())))
+            }
+        }
+    }
+
+    pub(super) fn take_open(&mut self) -> Result<OpenTransaction, SqlError> {
+        match &mut self.target {
+            Target::Database { open, .. } => open.take(),
+            Target::Snapshot(_) => None,
+        }
+        .ok_or_else(|| {
+            SqlError::new(SqlErrorKind::Syntax, "no transaction is open")
+                .with_hint(Some("each statement outside BEGIN … COMMIT is one by itself".into()))
+        })
+    }
+
+    pub(super) fn commit(&mut self) -> Result<Outcome, SqlError> {
+        let committed = self.take_open()?.commit(self.chosen.now());
+        self.chosen.end(matches!(committed, Ok(true)));
+        Ok(Outcome::done(if committed? { "COMMIT" } else { "ROLLBACK" }, 0))
+    }
+
+    pub(super) fn rollback(&mut self) -> Result<Outcome, SqlError> {
+        drop(self.take_open()?);
+        self.chosen.end(false);
+        Ok(Outcome::done("ROLLBACK", 0))
+    }
+}
