@@ -30,6 +30,7 @@ from ._atolldb import (
     attach,
     create,
     derive,
+    open,
     set_query_limits,
 )
 from .errors import (
@@ -54,6 +55,8 @@ from .errors import (
     UnknownTable,
     VersionMismatch,
 )
+
+from ._transaction import Transaction
 
 #: A database that was built on snapshots is a database like any other.
 Derived = Database
@@ -91,6 +94,8 @@ __all__ = [
     "__version__",
     "attach",
     "create",
+    "Transaction",
     "derive",
+    "open",
     "set_query_limits",
 ]

@@ -1,3 +1,4 @@
+from contextlib import AbstractContextManager
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
@@ -94,6 +95,18 @@ def create(
 ) -> Database:
     """A new, empty database. ``memory_limit`` is in bytes, ``snapshot_age_max`` in seconds;
     ``scheme`` is the concurrency-control scheme; ``atoll sql --help`` lists all of them."""
+
+def open(
+    folder: str | PathLike[str],
+    *,
+    durability: str | None = None,
+    memory_limit: int | None = None,
+    snapshot_age_max: float | None = None,
+    snapshot_bytes_max: int | None = None,
+    scheme: str | None = None,
+) -> Database:
+    """The database in a folder, which is created if need be. ``durability`` says what a commit
+    survives when it returns: "strict" (the default), "group" or "none"."""
 
 def derive(
     snapshots: Sequence[Snapshot],
@@ -271,6 +284,24 @@ class Result:
     def fetchall(self) -> list[tuple[Any, ...]]: ...
     def _repr_html_(self) -> str: ...
 
+class Transaction:
+    """Statements that count together: the end of the ``with`` block commits, an exception rolls
+    back."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+    def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> Result: ...
+    def executemany(self, statement: str, parameters: Iterable[Sequence[Any]]) -> int: ...
+    def insert(self, name: str, data: _Data) -> int: ...
+    def savepoint(self) -> AbstractContextManager[object]:
+        """A part of the transaction, as a ``with`` block: an exception undoes it alone."""
+
 class Session(_Closing):
     """Sequential statements, with at most one open transaction at a time.
 
@@ -281,6 +312,8 @@ class Session(_Closing):
     def in_transaction(self) -> bool: ...
     def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> Result:
         """Run one SQL statement, with values for its parameters: ``?``, or ``$1``, ``$2``, …"""
+    def executemany(self, statement: str, parameters: Iterable[Sequence[Any]]) -> int:
+        """Run a statement once for each list of values, all of them or none."""
     def insert(self, name: str, data: _Data) -> int:
         """Insert ``data`` into a table: in the open transaction, or in one of its own."""
 
@@ -309,6 +342,13 @@ class Database(_Closing):
     def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> Result:
         """Run one SQL statement in the session of this thread, with values for its parameters:
         ``?``, or ``$1``, ``$2``, …"""
+    def executemany(self, statement: str, parameters: Iterable[Sequence[Any]]) -> int:
+        """Run a statement once for each list of values, all of them or none."""
+    def transaction(self, *, isolation: str | None = None, read_only: bool = False) -> Transaction:
+        """A transaction as a ``with`` block. ``isolation`` is "read committed" (the default),
+        "repeatable read" or "serializable"."""
+    def checkpoint(self) -> None:
+        """Take a checkpoint of a database in a folder."""
     def session(self) -> Session:
         """One more session, for a transaction besides that of this thread."""
     def snapshot(self) -> Snapshot: ...

@@ -44,6 +44,7 @@ fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::Session>()?;
     module.add_function(wrap_pyfunction!(attach::attach, module)?)?;
     module.add_function(wrap_pyfunction!(database::create, module)?)?;
+    module.add_function(wrap_pyfunction!(database::open, module)?)?;
     module.add_function(wrap_pyfunction!(limits::set_query_limits, module)?)?;
     module.add_function(wrap_pyfunction!(database::derive, module)?)
 }

@@ -212,6 +212,27 @@ impl Session {
         interrupt::run(py, |question| self.execute(statement, &values, question))
     }
 
+    /// Runs a statement once for each list of values, all of them or none; returns the number of
+    /// rows that they changed. Part of the transaction that is open in this session, or a
+    /// transaction of its own.
+    pub(crate) fn executemany(
+        &self,
+        py: Python<'_>,
+        statement: &str,
+        parameters: &Bound<'_, PyAny>,
+    ) -> Outcome<u64> {
+        let lists = parameters.try_iter().map_err(Fault::Python)?;
+        let values = |list: PyResult<_>| parameters::of(Some(&list.map_err(Fault::Python)?));
+        let lists = lists.map(values).collect::<Outcome<Vec<_>>>()?;
+        interrupt::run(py, |question| {
+            self.0.with(|core| {
+                core.session.set_interrupt(question);
+                let done = core.session.execute_many(statement, &lists);
+                done.map_err(|error| Fault::Sql(error, statement.to_owned()))
+            })
+        })
+    }
+
     /// Inserts `data` into a table, columns matched by name; returns the number of rows. Part of
     /// the transaction that is open in this session, or a transaction of its own.
     fn insert(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {

@@ -3,10 +3,13 @@
 //!
 //! ```text
 //! CREATE TABLE [IF NOT EXISTS] name (column type [NOT NULL] [PRIMARY KEY] [UNIQUE], …
-//!     [, PRIMARY KEY (column, …)]
+//!     [, PRIMARY KEY (column, …) [USING HASH]]
 //!     [, [CONSTRAINT name] UNIQUE (column, …)]… [, INDEX name (column, …)]…)
 //!     [TABLESPACE node0 | node1 | …]
 //! ```
+//!
+//! The rows of a table are found by the hash of their primary key. Unless it says `USING HASH`, an
+//! ordered index over the key is made too, for ranges and for orders.
 //!
 //! Without the last clause the database chooses the tablespace. Indexes are created with their
 //! table: the database adds none to an existing table and removes none.
@@ -17,7 +20,7 @@ use atoll::{Column, Database, IndexSpec, Schema, TableOptions};
 use sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, Ident, IndexColumn,
-    NullsDistinctOption, Spanned, SqlOption, TableConstraint,
+    IndexOption, IndexType, NullsDistinctOption, Spanned, SqlOption, TableConstraint,
 };
 use sqlparser::tokenizer::Span;
 
@@ -60,6 +63,7 @@ fn schema(
     refuse_clauses(statement, span)?;
     let mut columns = Vec::new();
     let mut key: Vec<String> = Vec::new();
+    let mut is_hashed = false;
     let mut indexes = Vec::new();
     for definition in &statement.columns {
         let Described { column, is_key, unique } = column(definition)?;
@@ -86,6 +90,7 @@ fn schema(
             TableConstraint::PrimaryKey(primary) => {
                 one_key(&key, constraint.span())?;
                 key = named(&columns, &primary.columns)?;
+                is_hashed = primary.index_options == [IndexOption::Using(IndexType::Hash)];
             }
             TableConstraint::Unique(unique) => {
                 let name = unique.name.as_ref().or(unique.index_name.as_ref()).map(names::fold);
@@ -108,6 +113,13 @@ fn schema(
             .with_hint(Some(
                 "name one: PRIMARY KEY behind a column, or PRIMARY KEY (a, b)".into(),
             )));
+    }
+    let has_order = indexes.iter().any(|(_, columns, _)| columns.starts_with(&key));
+    if !is_hashed && !has_order {
+        let name = format!("{table}_pkey");
+        let is_free = !indexes.iter().any(|(taken, ..)| taken.as_ref() == Some(&name));
+        // The key is unique already, by its hash.
+        indexes.push((is_free.then_some(name), key.clone(), false));
     }
     let key: Vec<&str> = key.iter().map(String::as_str).collect();
     let schema = Schema::new(columns, &key).map_err(|error| SqlError::from(error).at(span))?;
@@ -136,7 +148,8 @@ fn plain(constraint: &TableConstraint) -> TableConstraint {
     let mut plain = constraint.clone();
     match &mut plain {
         TableConstraint::PrimaryKey(key) => {
-            (key.index_type, key.index_options, key.characteristics) = (None, Vec::new(), None);
+            (key.index_type, key.characteristics) = (None, None);
+            key.index_options.retain(|option| *option == IndexOption::Using(IndexType::Hash));
         }
         TableConstraint::Unique(unique) => {
             (unique.index_type, unique.index_options) = (None, Vec::new());

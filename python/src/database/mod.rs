@@ -65,6 +65,10 @@ pub(crate) fn build(
     options: DatabaseOptions,
 ) -> Outcome<Database> {
     let db = py.detach(|| atoll::Database::derive(bases, options))?;
+    hold(py, db)
+}
+
+fn hold(py: Python<'_>, db: atoll::Database) -> Outcome<Database> {
     let locals = py.import("threading").and_then(|threading| threading.call_method0("local"));
     let (locals, sessions) = (locals.map_err(Fault::Python)?.unbind(), Arc::default());
     Ok(Database(Mutex::new(Some(Held { db, locals, sessions }))))
@@ -91,6 +95,41 @@ pub(crate) fn create(
     scheme: Option<&str>,
 ) -> Outcome<Database> {
     build(py, Vec::new(), options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?)
+}
+
+/// Opens the database in a folder, or creates one there. It contains every commit that was
+/// acknowledged, however the process before it ended.
+///
+/// `durability` says what a commit survives when it returns: "strict" (the default) any crash,
+/// "group" or "group 5ms" all but its last milliseconds, "none" the end of this process. The other
+/// arguments are those of `create`.
+#[pyfunction]
+#[pyo3(signature = (
+    folder,
+    *,
+    durability = None,
+    memory_limit = None,
+    snapshot_age_max = None,
+    snapshot_bytes_max = None,
+    scheme = None,
+))]
+pub(crate) fn open(
+    py: Python<'_>,
+    folder: PathBuf,
+    durability: Option<&str>,
+    memory_limit: Option<u64>,
+    snapshot_age_max: Option<f64>,
+    snapshot_bytes_max: Option<u64>,
+    scheme: Option<&str>,
+) -> Outcome<Database> {
+    let mut options = options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
+    if let Some(durability) = durability {
+        options.durability = durability
+            .parse()
+            .map_err(|error: atoll::UnknownDurability| Fault::Value(error.to_string()))?;
+    }
+    let db = py.detach(|| atoll::Database::open(&folder, options))?;
+    hold(py, db)
 }
 
 /// A new database that also shows the tables of these snapshots; of two tables with the same name,
@@ -279,10 +318,42 @@ impl Database {
         Ok(interrupt::run(py, |question| session.execute(statement, &values, question))?)
     }
 
+    /// Runs a statement once for each list of values, all of them or none; returns the number of
+    /// rows that they changed. See `Session.executemany`.
+    fn executemany(
+        &self,
+        py: Python<'_>,
+        statement: &str,
+        parameters: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        Ok(self.own_session(py)?.get().executemany(py, statement, parameters)?)
+    }
+
+    /// Takes a checkpoint of a database in a folder, so that the next start reads less log. It
+    /// takes them by itself too.
+    fn checkpoint(&self, py: Python<'_>) -> Outcome<()> {
+        let db = self.db()?;
+        py.detach(|| db.checkpoint().map(drop))?;
+        Ok(())
+    }
+
     /// A further session besides that of the calling thread, for a transaction of its own; `with`
     /// closes it and rolls back an open transaction.
     fn session(&self, py: Python<'_>) -> PyResult<Py<Session>> {
         self.new_session(py)
+    }
+
+    /// A transaction as a `with` block: its end commits, an exception rolls back. `isolation` is
+    /// "read committed", "repeatable read" or "serializable".
+    #[pyo3(signature = (*, isolation = None, read_only = false))]
+    fn transaction<'py>(
+        &self,
+        py: Python<'py>,
+        isolation: Option<&str>,
+        read_only: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let class = py.import("atolldb._transaction")?.getattr("Transaction")?;
+        class.call1((self.new_session(py)?, isolation, read_only))
     }
 
     /// Takes a snapshot for this process.

@@ -271,7 +271,7 @@ mod tests {
             "SELECT a FROM t WHERE d = '2024-01-01'::date",
             "SELECT a FROM t WHERE d > now() - INTERVAL '1 day'",
             "SELECT a FROM t WHERE name LIKE 'x%'",
-            "SELECT a FROM t WHERE x = 1e5",
+            "SELECT a FROM t WHERE x = 1e100",
             "INSERT INTO t VALUES (1)",
             "SELECT a FROM t WHERE id = $1 AND b = 5",
         ] {

@@ -388,6 +388,10 @@ impl SqlSession {
     fn rows(&mut self, statement: Statement) -> Result<QueryResult, SqlError> {
         let snapshot = match &self.target {
             Target::Snapshot(snapshot) => snapshot.clone(),
+            Target::Database { db, open: Some(open) } if open.lets_queries_out() => {
+                open.check()?;
+                db.snapshot()?
+            }
             Target::Database { open: Some(open), .. } => {
                 open.check()?;
                 return Err(SqlError::unsupported(

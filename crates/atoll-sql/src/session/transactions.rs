@@ -5,11 +5,60 @@ use sqlparser::ast::Ident;
 use super::{Outcome, SqlSession, Target, bound};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::isolation::{Isolation, Modes};
+use crate::literal::Literal;
 use crate::names;
 use crate::result::QueryResult;
 use crate::txn::OpenTransaction;
 
+/// Attempts of [`SqlSession::execute_many`] that begins its own transaction.
+const ATTEMPTS_MAX: u32 = 100;
+
 impl SqlSession {
+    /// Runs a statement once for each list of values, all of them or none, and returns the number
+    /// of rows that they changed: in the open transaction, or in one of their own.
+    ///
+    /// # Errors
+    /// That of the first list for which the statement fails, with its number. An open transaction
+    /// takes no further statement then.
+    pub fn execute_many(&mut self, sql: &str, lists: &[Vec<Literal>]) -> Result<u64, SqlError> {
+        if self.in_transaction() {
+            return self.each(sql, lists);
+        }
+        let mut attempt = 0;
+        loop {
+            self.execute("BEGIN")?;
+            let done = self.each(sql, lists).and_then(|rows| {
+                self.execute("COMMIT")?;
+                Ok(rows)
+            });
+            if self.in_transaction() {
+                self.execute("ROLLBACK")?;
+            }
+            match done {
+                Err(error) if error.kind() == SqlErrorKind::Aborted && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn each(&mut self, sql: &str, lists: &[Vec<Literal>]) -> Result<u64, SqlError> {
+        let mut rows = 0;
+        for (at, values) in lists.iter().enumerate() {
+            let outcome = self.execute_with(sql, values);
+            let outcome = outcome.map_err(|error| match lists.len() {
+                1 => error,
+                _ => error.within(&format!("values {}", at + 1)),
+            })?;
+            rows += match outcome {
+                Outcome::Rows(result) => result.change().map_or(0, |(_, rows)| rows),
+                Outcome::Done { rows, .. } => rows,
+            };
+        }
+        Ok(rows)
+    }
+
     pub(super) fn begin(&mut self, modes: Modes) -> Result<Outcome, SqlError> {
         self.writable("BEGIN")?;
         let (isolation, read_only) = self.modes(modes);

@@ -152,24 +152,45 @@ impl Compiler {
         let [key] = key else { return Ok(None) };
         let to = table.schema().columns()[*key].data_type;
         for (at, filter) in filters.iter().enumerate() {
-            let Expr::InList(InList { expr, list, negated: false }) = filter else { continue };
-            if plain_column(expr, schema) != Some(*key) {
-                continue;
-            }
+            let Some(values) = alternatives(filter, *key, schema) else { continue };
             let scope = Scope { schema, place: &|_| None };
-            let mut parts = Vec::with_capacity(list.len());
-            for item in list {
-                let from = match expr::data_type(&item.get_type(schema)?) {
-                    Ok(from) if converts(from, to) && !item.any_column_refs() => from,
+            let mut parts = Vec::with_capacity(values.len());
+            for value in &values {
+                let from = match expr::data_type(&value.get_type(schema)?) {
+                    Ok(from) if converts(from, to) && !value.any_column_refs() => from,
                     _ => break,
                 };
-                parts.push(KeyPart { scalar: expr::compile(item, &scope, self)?, from, to });
+                parts.push(KeyPart { scalar: expr::compile(value, &scope, self)?, from, to });
             }
-            if parts.len() == list.len() {
+            if parts.len() == values.len() {
                 return Ok(Some((Path::Keys(parts), vec![at])));
             }
         }
         Ok(None)
+    }
+}
+
+/// The values of which a column has to equal one: `column IN (…)`, of which the optimizer makes
+/// `column = … OR column = …` where they are few.
+fn alternatives<'e>(filter: &'e Expr, column: usize, schema: &DFSchema) -> Option<Vec<&'e Expr>> {
+    match filter {
+        Expr::InList(InList { expr, list, negated: false })
+            if plain_column(expr, schema) == Some(column) =>
+        {
+            Some(list.iter().collect())
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            if plain_column(left, schema) == Some(column) {
+                return Some(vec![right]);
+            }
+            (plain_column(right, schema) == Some(column)).then(|| vec![left.as_ref()])
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let mut values = alternatives(left, column, schema)?;
+            values.extend(alternatives(right, column, schema)?);
+            Some(values)
+        }
+        _ => None,
     }
 }
 

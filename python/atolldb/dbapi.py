@@ -1,0 +1,368 @@
+"""Python's database interface, version 2.0 (PEP 249), over a database of this process.
+
+>>> from atolldb import dbapi
+>>> connection = dbapi.connect("folder")            # or dbapi.connect() for one in memory
+>>> cursor = connection.cursor()
+>>> cursor.execute("SELECT balance FROM account WHERE id = ?", (1,)).fetchone()
+
+Connections to one folder share the database. The first statement begins a transaction, unless
+``autocommit`` is set.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import os
+import threading
+import time
+
+import atolldb
+
+from . import errors
+
+apilevel = "2.0"
+#: Threads may share the module and connections; statements of a connection take turns.
+threadsafety = 2
+paramstyle = "qmark"
+
+
+class Warning(Exception):  # noqa: A001 - the name is that of the specification
+    """Important warnings; none is raised."""
+
+
+class Error(Exception):
+    """Base class of errors."""
+
+    #: The error of Atoll, with its kind and its place in the statement.
+    cause: errors.Error | None = None
+
+
+class InterfaceError(Error):
+    """A wrong use of this module."""
+
+
+class DatabaseError(Error):
+    """An error of the database."""
+
+
+class DataError(DatabaseError):
+    """A value of the wrong type or out of range."""
+
+
+class OperationalError(DatabaseError):
+    """A conflict with another transaction, a limit, or a failure of the system."""
+
+
+class IntegrityError(DatabaseError):
+    """A rule of a table is broken: a key that exists already, NULL where none may be."""
+
+
+class InternalError(DatabaseError):
+    """A fault in Atoll."""
+
+
+class ProgrammingError(DatabaseError):
+    """A wrong statement, or a table that does not exist."""
+
+
+class NotSupportedError(DatabaseError):
+    """A feature of SQL that Atoll does not support."""
+
+
+_OF_KIND = {
+    "syntax": ProgrammingError,
+    "unknown table": ProgrammingError,
+    "unknown column": ProgrammingError,
+    "unknown tablespace": ProgrammingError,
+    "schema": ProgrammingError,
+    "type": DataError,
+    "constraint": IntegrityError,
+    "read-only": NotSupportedError,
+    "unsupported": NotSupportedError,
+    "aborted": OperationalError,
+    "out of memory": OperationalError,
+    "cancelled": OperationalError,
+    "input": OperationalError,
+}
+
+
+def _translated(error):
+    """The exception of this module for one of the package."""
+    if isinstance(error, errors.Closed):
+        kind = InterfaceError
+    elif isinstance(error, errors.DuplicateKey):
+        kind = IntegrityError
+    elif isinstance(error, errors.SqlError):
+        kind = _OF_KIND.get(error.kind, DatabaseError)
+    elif isinstance(error, errors.InvalidValue):
+        kind = DataError
+    else:
+        kind = OperationalError
+    translated = kind(str(error))
+    translated.cause = error
+    return translated
+
+
+class _Type:
+    """A group of column types, equal to the code of each of them."""
+
+    def __init__(self, *codes):
+        self._codes = frozenset(codes)
+
+    def __eq__(self, other):
+        return other in self._codes if isinstance(other, str) else self is other
+
+    def __hash__(self):
+        return hash(self._codes)
+
+
+STRING = _Type("Utf8", "LargeUtf8", "Utf8View")
+BINARY = _Type("Binary", "LargeBinary", "BinaryView", "FixedSizeBinary")
+NUMBER = _Type("Int16", "Int32", "Int64", "Float32", "Float64", "Decimal128", "Boolean")
+DATETIME = _Type("Date32", "Timestamp")
+ROWID = _Type()
+
+Date = datetime.date
+Time = datetime.time
+Timestamp = datetime.datetime
+Binary = bytes
+
+
+def DateFromTicks(ticks):  # noqa: N802 - the names are those of the specification
+    """The date of a time in seconds since the epoch."""
+    return Date(*time.localtime(ticks)[:3])
+
+
+def TimeFromTicks(ticks):  # noqa: N802
+    """The time of day of a time in seconds since the epoch."""
+    return Time(*time.localtime(ticks)[3:6])
+
+
+def TimestampFromTicks(ticks):  # noqa: N802
+    """The timestamp of a time in seconds since the epoch."""
+    return Timestamp(*time.localtime(ticks)[:6])
+
+
+_lock = threading.Lock()
+#: The databases of this process by their folders, with the number of their connections.
+_shared: dict[str, list] = {}
+
+
+def connect(folder=None, *, autocommit=False, database=None, **options):
+    """A connection to the database in ``folder``, to ``database``, or to a new one in memory.
+
+    ``options`` are those of :func:`atolldb.open` and :func:`atolldb.create`.
+    """
+    try:
+        if database is not None:
+            return Connection(database, None, autocommit)
+        if folder is None or folder == ":memory:":
+            return Connection(atolldb.create(**options), "", autocommit)
+        path = os.path.realpath(folder)
+        with _lock:
+            shared = _shared.get(path)
+            if shared is None:
+                shared = _shared[path] = [atolldb.open(path, **options), 0]
+            shared[1] += 1
+        return Connection(shared[0], path, autocommit)
+    except errors.Error as error:
+        raise _translated(error) from error
+
+
+def _leave(path):
+    with _lock:
+        shared = _shared[path]
+        shared[1] -= 1
+        if shared[1] == 0:
+            del _shared[path]
+            shared[0].close()
+
+
+class Connection:
+    """A session on a database, see :func:`connect`."""
+
+    Warning = Warning
+    Error = Error
+    InterfaceError = InterfaceError
+    DatabaseError = DatabaseError
+    DataError = DataError
+    OperationalError = OperationalError
+    IntegrityError = IntegrityError
+    InternalError = InternalError
+    ProgrammingError = ProgrammingError
+    NotSupportedError = NotSupportedError
+
+    def __init__(self, database, path, autocommit):
+        self._database, self._path = database, path
+        self._session = database.session()
+        self._autocommit = autocommit
+
+    def _run(self, method, *arguments):
+        if self._session is None:
+            raise InterfaceError("the connection is closed")
+        try:
+            return getattr(self._session, method)(*arguments)
+        except errors.Error as error:
+            raise _translated(error) from error
+
+    def _begin(self):
+        """Begins a transaction, unless one is open or each statement is one."""
+        if self._session is None:
+            raise InterfaceError("the connection is closed")
+        if not self._autocommit and not self._session.in_transaction:
+            self._run("sql", "BEGIN")
+
+    @property
+    def database(self):
+        """The :class:`atolldb.Database`."""
+        return self._database
+
+    @property
+    def autocommit(self):
+        """Whether each statement is a transaction by itself."""
+        return self._autocommit
+
+    @autocommit.setter
+    def autocommit(self, value):
+        if value and not self._autocommit:
+            self.commit()
+        self._autocommit = bool(value)
+
+    def cursor(self):
+        """A new cursor."""
+        if self._session is None:
+            raise InterfaceError("the connection is closed")
+        return Cursor(self)
+
+    def execute(self, operation, parameters=()):
+        """Run a statement with a new cursor, which is returned."""
+        return self.cursor().execute(operation, parameters)
+
+    def commit(self):
+        """Commit the open transaction, if there is one."""
+        if self._session is None:
+            raise InterfaceError("the connection is closed")
+        if self._session.in_transaction and self._run("sql", "COMMIT").tag != "COMMIT":
+            raise OperationalError(
+                "the transaction was rolled back, because a statement of it had failed"
+            )
+
+    def rollback(self):
+        """Roll back the open transaction, if there is one."""
+        if self._session is None:
+            raise InterfaceError("the connection is closed")
+        if self._session.in_transaction:
+            self._run("sql", "ROLLBACK")
+
+    def close(self):
+        """Close the connection; an open transaction is rolled back."""
+        session, self._session = self._session, None
+        if session is None:
+            raise InterfaceError("the connection is closed already")
+        session.close()
+        if self._path:
+            _leave(self._path)
+        elif self._path is not None:
+            self._database.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
+    def __del__(self):
+        if getattr(self, "_session", None) is not None:
+            self.close()
+
+
+class Cursor:
+    """Runs statements and reads their results."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.arraysize = 1
+        self.description = None
+        self.rowcount = -1
+        self._rows = None
+        self._is_open = True
+
+    def _check(self):
+        if not self._is_open:
+            raise InterfaceError("the cursor is closed")
+
+    def execute(self, operation, parameters=()):
+        """Run a statement with values for its parameters, which are written ``?``."""
+        self._check()
+        self._rows = self.description = None
+        self.rowcount = -1
+        self.connection._begin()
+        result = self.connection._run("sql", operation, parameters)
+        if result.column_names:
+            names, types = result.column_names, result.schema.types
+            self.description = [
+                (name, _code(kind), None, None, None, None, None)
+                for name, kind in zip(names, types, strict=True)
+            ]
+            self._rows = iter(result)
+            self.rowcount = result.num_rows
+        else:
+            self.rowcount = result.rows_affected
+        return self
+
+    def executemany(self, operation, parameters):
+        """Run a statement once for each list of values, all of them or none."""
+        self._check()
+        self._rows = self.description = None
+        self.connection._begin()
+        self.rowcount = self.connection._run("executemany", operation, parameters)
+        return self
+
+    def _result(self):
+        self._check()
+        if self._rows is None:
+            raise ProgrammingError("there is no result: the last statement returned no rows")
+        return self._rows
+
+    def fetchone(self):
+        """The next row as a tuple; None behind the last."""
+        return next(self._result(), None)
+
+    def fetchmany(self, size=None):
+        """The next rows, at most ``size`` of them, by default ``arraysize``."""
+        rows = self._result()
+        size = self.arraysize if size is None else size
+        return list(itertools.islice(rows, size))
+
+    def fetchall(self):
+        """All rows that are left."""
+        return list(self._result())
+
+    def __iter__(self):
+        return self._result()
+
+    def close(self):
+        """Close the cursor."""
+        self._is_open = False
+        self._rows = None
+
+    def setinputsizes(self, sizes):
+        """Has no effect: parameters have the types of what they stand beside."""
+
+    def setoutputsize(self, size, column=None):
+        """Has no effect: values have any size."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.close()
+
+
+def _code(kind):
+    """The type code of a column: the name of its Arrow type, without parameters."""
+    return kind.split("(")[0]
