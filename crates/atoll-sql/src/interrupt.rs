@@ -20,13 +20,15 @@ const ROWS: u32 = 4096;
 /// Tells whether the running statement is to end.
 pub type Question = dyn Fn() -> bool + Send + Sync;
 
-/// Whether a statement is to end.
+/// Whether a statement is to end. One that nothing can cancel allocates nothing.
 #[derive(Clone, Default)]
-pub(crate) struct Interrupt {
-    question: Option<Arc<Question>>,
+pub(crate) struct Interrupt(Option<Arc<Asked>>);
+
+struct Asked {
+    question: Arc<Question>,
     /// For threads that work for the asking thread.
     is_cancelled: Arc<AtomicBool>,
-    rows: Arc<AtomicU32>,
+    rows: AtomicU32,
 }
 
 /// Why there is no answer.
@@ -40,20 +42,24 @@ pub(crate) enum NoAnswer {
 impl Interrupt {
     /// For a statement, with the question of its session.
     pub(crate) fn new(question: Option<Arc<Question>>) -> Self {
-        Self { question, ..Self::default() }
+        Self(question.map(|question| {
+            let (is_cancelled, rows) = (Arc::default(), AtomicU32::new(0));
+            Arc::new(Asked { question, is_cancelled, rows })
+        }))
     }
 
     /// Asks; on the thread that runs the statement.
     fn ask(&self) -> bool {
-        if self.question.as_ref().is_some_and(|question| question()) {
-            self.is_cancelled.store(true, Ordering::Relaxed);
+        let Some(asked) = &self.0 else { return false };
+        if (asked.question)() {
+            asked.is_cancelled.store(true, Ordering::Relaxed);
         }
-        self.is_cancelled.load(Ordering::Relaxed)
+        asked.is_cancelled.load(Ordering::Relaxed)
     }
 
     /// The flag that is set when the statement is to end, if it can be cancelled.
     pub(crate) fn flag(&self) -> Option<Arc<AtomicBool>> {
-        self.question.as_ref().map(|_| Arc::clone(&self.is_cancelled))
+        self.0.as_ref().map(|asked| Arc::clone(&asked.is_cancelled))
     }
 
     /// Asks now and then; for loops over rows.
@@ -61,7 +67,8 @@ impl Interrupt {
     /// # Errors
     /// [`cancelled`].
     pub(crate) fn check_row(&self) -> Result<(), SqlError> {
-        let row = self.rows.fetch_add(1, Ordering::Relaxed);
+        let Some(asked) = &self.0 else { return Ok(()) };
+        let row = asked.rows.fetch_add(1, Ordering::Relaxed);
         if row % ROWS == ROWS - 1 && self.ask() { Err(cancelled()) } else { Ok(()) }
     }
 
@@ -75,7 +82,7 @@ impl Interrupt {
 
     /// Waits for an answer and asks meanwhile.
     pub(crate) fn wait<T>(&self, answers: &Receiver<T>) -> Result<T, NoAnswer> {
-        if self.question.is_none() {
+        if self.0.is_none() {
             return answers.recv().map_err(|_| NoAnswer::Gone);
         }
         loop {

@@ -32,7 +32,7 @@ enum Data {
 #[derive(Debug)]
 struct ShortRows {
     rows: Rows,
-    types: Vec<atoll::DataType>,
+    columns: Arc<Columns>,
     batch: OnceLock<Vec<RecordBatch>>,
 }
 
@@ -47,9 +47,8 @@ impl QueryResult {
     }
 
     /// Rows of the short executor.
-    pub(crate) fn of_rows(rows: Rows, columns: &Columns) -> Self {
-        let types = columns.types.clone();
-        let rows = ShortRows { rows, types, batch: OnceLock::new() };
+    pub(crate) fn of_rows(rows: Rows, columns: &Arc<Columns>) -> Self {
+        let rows = ShortRows { rows, columns: Arc::clone(columns), batch: OnceLock::new() };
         let schema = Arc::clone(&columns.schema);
         Self { schema, data: Data::Rows(Arc::new(rows)), memory: None, change: None }
     }
@@ -99,7 +98,7 @@ impl QueryResult {
             Data::Rows(short) => {
                 let rows = &short.rows;
                 let each = (0..rows.count()).map(|at| rows.row(at));
-                Some((each, short.types.as_slice()))
+                Some((each, short.columns.types.as_slice()))
             }
             Data::Batches(_) => None,
         }

@@ -175,7 +175,7 @@ impl OpenTransaction {
             let has_savepoint = !self.savepoints.is_empty();
             let journal = Some(&mut self.journal).filter(|_| has_savepoint);
             let how = How { read_committed, journal, ..How::serializable(interrupt) };
-            let mut ran = run::run(prepared, around.clone(), &mut self.transaction, how);
+            let mut ran = run::run(prepared, around, &mut self.transaction, how);
             if ran.is_ok()
                 && read_committed
                 && let Err(end) = self.transaction.release_reads()

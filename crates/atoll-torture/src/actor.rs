@@ -145,6 +145,7 @@ impl<M: Machine> Actor<M> {
             Step::ScanKeys(walk) => self.scan(Over::Key, &walk).map(|_| ()),
             Step::ScanPlaces(walk) => self.scan(Over::Place, &walk).map(|_| ()),
             Step::ScanNames(walk) => self.scan_names(&walk),
+            Step::ScanHeap => self.scan_heap(),
             Step::Transfer(from, to) => self.transfer(from, to),
             Step::Withdraw(key) => self.withdraw(key),
             Step::Deposit(key) => self.deposit(key),
@@ -402,6 +403,21 @@ impl<M: Machine> Actor<M> {
         let names = (from.max(0)..=to.min(NAMES - 1)).filter_map(name_item);
         let is_missing = |name: &Item| !rows.iter().any(|row| row[NAME] == name.key);
         names.filter(is_missing).for_each(|name| self.now.read(name, None));
+        Ok(())
+    }
+
+    fn scan_heap(&mut self) -> Result<(), Halt> {
+        let mut rows = self.hands.scan_heap()?;
+        // The rows of the crowd are in no history.
+        rows.retain(|row| row[ID] >= 0);
+        rows.sort_unstable_by_key(|row| row[ID]);
+        if let Some(twice) = rows.windows(2).find(|two| two[0][ID] == two[1][ID]) {
+            let text = format!("key {} was scanned twice", twice[0][ID]);
+            self.faults.push(Fault { kind: "scanned twice".to_owned(), text });
+        }
+        let saw = rows.iter().map(|row| (Item::row(row[ID]), row[VERSION] as u64)).collect();
+        self.now.ops.push(Op::Scan { over: Over::Key, from: 0, to: i64::MAX, saw });
+        rows.iter().for_each(|row| self.saw(row));
         Ok(())
     }
 

@@ -483,4 +483,18 @@ impl<M: Machine> Hands<M> {
         })?;
         Ok(rows)
     }
+
+    /// Reads all rows, in no order.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn scan_heap(&mut self) -> Result<Vec<Row>, Halt> {
+        let (mut rows, seen) = (Vec::new(), Cell::new([0; COLUMNS]));
+        let look: &mut dyn FnMut(&View<'_, M>) = &mut |view| seen.set(row_of(view));
+        self.txn.scan_heap(&self.table, look, &mut || {
+            rows.push(seen.get());
+            ControlFlow::Continue(())
+        })?;
+        Ok(rows)
+    }
 }

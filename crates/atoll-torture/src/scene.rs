@@ -74,6 +74,8 @@ impl<M: Machine> Scene<M> {
             (true, false) => ByName::Unchecked,
         };
         let options = EngineOptions {
+            // Few, so that transactions meet in them, and a scan of all rows is short.
+            stripes: 32,
             partitions: rules.partitions,
             accounting: false,
             rows_in_section: cast.rows_in_section,

@@ -93,6 +93,8 @@ pub enum Step {
     ScanPlaces(Walk),
     /// Reads a range of names.
     ScanNames(Walk),
+    /// Reads all rows in the order of their slots.
+    ScanHeap,
     /// Moves an amount of 1 from one account to another.
     Transfer(i64, i64),
     /// Subtracts 1 from a row if the sum of its pair is large enough.
@@ -162,7 +164,7 @@ pub struct Flavour {
     steps_max: u64,
 }
 
-const KINDS: usize = 23;
+const KINDS: usize = 24;
 /// Number of rows of [`Step::Visit`] and of [`Step::Apply`].
 pub const VISITED: usize = 4;
 /// Number of rows that [`Step::Flood`] inserts.
@@ -194,7 +196,7 @@ impl Flavour {
         };
         let (renames, finds) = if named { (9, 6) } else { (0, 0) };
         let mut weights =
-            [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 2, 0, 0, renames, finds, 4];
+            [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 2, 0, 0, renames, finds, 4, 3];
         // Some kinds of steps are left out, others are frequent.
         for weight in &mut weights {
             *weight *= [0, 1, 1, 3][random.below(4) as usize];
@@ -206,6 +208,10 @@ impl Flavour {
         }
         let steps_max = 2 + random.below(6);
         let crowded = random.below(8) == 0;
+        if crowded {
+            // Every scan of all rows would read the crowd, and hardly ever commit.
+            weights[22] = 0;
+        }
         let guests_from = if crowded { TWINS_END } else { guests_from };
         let rows_in_section = [1, 2, 3, usize::MAX][random.below(4) as usize];
         let cast = Cast { keys_end, guests_from, named, crowded, rows_in_section };
@@ -308,6 +314,7 @@ impl Flavour {
             19 => Step::Purge(self.guest(random)),
             20 => Step::Rename(key, self.name(random, key)),
             21 => Step::ScanNames(self.walk(random, NAMES + 2)),
+            22 => Step::ScanHeap,
             _ => Step::Apply(std::array::from_fn(|_| self.operation(random))),
         }
     }
@@ -320,9 +327,8 @@ impl Step {
         match self {
             Visit(looks) | Apply(looks) => looks.iter().any(|look| look.changes),
             Tour(_, look) => look.changes,
-            Read(_) | ScanKeys(_) | ScanPlaces(_) | ScanNames(_) | ReadTwins | Audit | Rest => {
-                false
-            }
+            Read(_) | ScanKeys(_) | ScanPlaces(_) | ScanNames(_) | ScanHeap | ReadTwins | Audit
+            | Rest => false,
             _ => true,
         }
     }
@@ -350,7 +356,9 @@ impl Step {
             Self::Transfer(from, to) => vec![from, to],
             Self::Withdraw(key) | Self::Deposit(key) => vec![key, pair_of(key)],
             Self::Stamp(_) | Self::ReadTwins => (PAIRS_END..TWINS_END).collect(),
-            Self::ScanKeys(_) | Self::ScanPlaces(_) | Self::ScanNames(_) => return None,
+            Self::ScanKeys(_) | Self::ScanPlaces(_) | Self::ScanNames(_) | Self::ScanHeap => {
+                return None;
+            }
             Self::Audit | Self::Tour(..) => return None,
             Self::Rest => Vec::new(),
         })

@@ -19,7 +19,7 @@ use crate::error::OpError;
 use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::scheme::{Scheme, TXNS_MAX};
-use crate::tables::{IndexSpec, ResidentBytes, TableContext, TableOptions, Tables};
+use crate::tables::{IndexSpec, ResidentBytes, STRIPES, TableContext, TableOptions, Tables};
 
 /// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
@@ -31,11 +31,13 @@ pub struct EngineOptions {
     /// Most rows that a commit stores in one section of the gate; at least one. A cut waits for
     /// sections to end, so this bounds how long a large write set delays it.
     pub rows_in_section: usize,
+    /// Gaps of a hash index, a power of two up to 4,096: a scan of a whole table reads all of them.
+    pub stripes: u32,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { partitions: 1, accounting: true, rows_in_section: 256 }
+        Self { partitions: 1, accounting: true, rows_in_section: 256, stripes: STRIPES as u32 }
     }
 }
 
@@ -50,6 +52,7 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     pub(crate) registry: Registry<M>,
     partitions: u32,
     pub(crate) rows_in_section: usize,
+    stripes: u32,
     pub(crate) sample_every: u32,
     /// Numbers of transactions that have been given out.
     txns: M::Word,
@@ -68,6 +71,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             registry: Registry::default(),
             partitions: options.partitions.max(1),
             rows_in_section: options.rows_in_section.max(1),
+            stripes: options.stripes,
             sample_every: if options.accounting { SAMPLE_EVERY } else { 0 },
             txns: M::Word::new(0),
             journal: OnceLock::new(),
@@ -163,7 +167,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         }
         drop(section);
         drop(member);
-        let context = TableContext::new(Arc::clone(&table), indexes, &options);
+        let context = TableContext::new(Arc::clone(&table), indexes, &options, self.stripes);
         context.raise_gone(gsn);
         self.tables.0.get_or_init(u64::from(table.id().0), || context);
         self.names.take().push(Arc::clone(&table));

@@ -71,6 +71,8 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
     /// See `ROWS-2`.
     pub(crate) any_row: RowHeader<S, M>,
     stripes: StableArray<[S::Gap; STRIPES_TOGETHER], M, { STRIPES / STRIPES_TOGETHER }>,
+    /// How many of them are used; a power of two.
+    stripe_count: u32,
     pub(crate) indexes: Vec<Ordered<S, M>>,
     pub(crate) replicated: bool,
     pub(crate) tablespace: u32,
@@ -179,7 +181,9 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         table: Arc<Table<M>>,
         indexes: Vec<Ordered<S, M>>,
         options: &TableOptions,
+        stripes: u32,
     ) -> Self {
+        let stripe_count = stripes.clamp(1, STRIPES as u32).next_power_of_two();
         let mut moving = ColumnSet::default();
         let in_indexes = indexes.iter().flat_map(|index| &index.columns);
         let moves = |at: &&usize| !table.schema().is_in_key(**at);
@@ -196,6 +200,7 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
             loaded: M::Word::new(0),
             any_row: RowHeader::of_any(),
             stripes: StableArray::default(),
+            stripe_count,
             indexes,
             replicated: options.replicated,
             tablespace: options.tablespace.unwrap_or(0),
@@ -287,10 +292,15 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
     /// The stripe of a hash.
     #[inline]
     pub(crate) fn stripe(&self, hash: u64) -> (Place, &S::Gap) {
-        self.stripe_at((hash >> 20) as u32 & (STRIPES as u32 - 1))
+        self.stripe_at((hash >> 20) as u32 & (self.stripe_count - 1))
     }
 
-    /// A stripe by its number, below [`STRIPES`].
+    /// How many stripes there are.
+    pub(crate) fn stripe_count(&self) -> u32 {
+        self.stripe_count
+    }
+
+    /// A stripe by its number.
     #[inline]
     pub(crate) fn stripe_at(&self, number: u32) -> (Place, &S::Gap) {
         (self.gap_place(0, number), self.gap_of_stripe(number))

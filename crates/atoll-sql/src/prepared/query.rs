@@ -19,7 +19,7 @@ use crate::short::plan::Node;
 #[derive(Debug)]
 pub(crate) struct ShortQuery {
     pub(crate) node: Node,
-    pub(crate) columns: Columns,
+    pub(crate) columns: Arc<Columns>,
     /// Set for FOR UPDATE; the node then finds the primary keys of the rows.
     pub(crate) lock: Option<Lock>,
 }

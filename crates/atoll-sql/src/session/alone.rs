@@ -75,7 +75,7 @@ impl Alone<'_> {
                 if failed.is_some() {
                     return Err(TxnError::Abort(AbortReason::Requested));
                 }
-                match run::run(prepared, around.clone(), transaction, how()) {
+                match run::run(prepared, around, transaction, how()) {
                     Ok(ran) => Ok(ran),
                     Err(Stop::Transaction(end)) => Err(end),
                     Err(Stop::Error(error)) => {

@@ -21,7 +21,7 @@ impl Columns {
     ///
     /// # Errors
     /// A type that no column has.
-    pub(crate) fn of(plan: &LogicalPlan) -> Result<Self, NotShort> {
+    pub(crate) fn of(plan: &LogicalPlan) -> Result<Arc<Self>, NotShort> {
         let fields = plan.schema().fields();
         let types = fields.iter().map(|field| data_type(field.data_type()));
         let types = types.collect::<Result<_, _>>()?;
@@ -29,7 +29,7 @@ impl Columns {
             Field::new(field.name().clone(), field.data_type().clone(), field.is_nullable())
         });
         let schema = Arc::new(Schema::new(plain.collect::<Vec<_>>()));
-        Ok(Self { schema, types })
+        Ok(Arc::new(Self { schema, types }))
     }
 }
 

@@ -19,7 +19,6 @@ use super::step::Step;
 use super::thread::Thread;
 use crate::error::OpError;
 use crate::scheme::Scheme;
-use crate::tables::STRIPES;
 
 /// Gap reads in one section of the gate.
 const GAPS_TOGETHER: u32 = 64;
@@ -43,9 +42,10 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         if S::PARTITIONED {
             self.check_all_partitions(table)?;
         }
+        let stripes = self.engine.tables.context(table.id()).stripe_count();
         let mut read = 0;
-        while read < STRIPES as u32 {
-            let end = (read + GAPS_TOGETHER).min(STRIPES as u32);
+        while read < stripes {
+            let end = (read + GAPS_TOGETHER).min(stripes);
             self.until_done(table, |txn, (engine, context, _)| {
                 while read < end {
                     let (place, gap) = context.stripe_at(read);

@@ -13,6 +13,8 @@ mod insert;
 mod lock;
 mod target;
 
+use std::sync::Arc;
+
 use atoll::{DataType, Table, Value};
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::{
@@ -109,7 +111,7 @@ pub(crate) struct Conflict {
 #[derive(Debug)]
 pub(crate) struct Returning {
     pub(crate) node: Node,
-    pub(crate) columns: Columns,
+    pub(crate) columns: Arc<Columns>,
 }
 
 impl Binder<'_> {

@@ -3,6 +3,8 @@
 mod insert;
 mod update;
 
+use std::borrow::Cow;
+
 use atoll::{Table, Transaction, Value};
 
 use super::change::{Change, Verb};
@@ -47,7 +49,7 @@ impl<'r> How<'r> {
 /// A statement on its way through a transaction.
 struct Runner<'r> {
     transaction: &'r mut Transaction,
-    around: Surroundings,
+    around: Cow<'r, Surroundings>,
     how: How<'r>,
 }
 
@@ -55,13 +57,13 @@ struct Runner<'r> {
 ///
 /// # Errors
 /// [`Stop`]; the transaction then has a part of its changes.
-pub(crate) fn run(
+pub(crate) fn run<'r>(
     prepared: &Prepared,
-    around: Surroundings,
-    transaction: &mut Transaction,
-    how: How<'_>,
+    around: &'r Surroundings,
+    transaction: &'r mut Transaction,
+    how: How<'r>,
 ) -> Result<Ran, Stop> {
-    let mut runner = Runner { transaction, around, how };
+    let mut runner = Runner { transaction, around: Cow::Borrowed(around), how };
     for subquery in &prepared.subqueries {
         let rows = runner.node(subquery)?;
         if rows.count() > 1 {
@@ -69,7 +71,7 @@ pub(crate) fn run(
             return Err(SqlError::new(SqlErrorKind::Query, message).into());
         }
         let value = rows.iter().next().and_then(<[Value]>::first).cloned();
-        runner.around.subqueries.push(value.unwrap_or(Value::Null));
+        runner.around.to_mut().subqueries.push(value.unwrap_or(Value::Null));
     }
     match &prepared.body {
         Body::Query(query) => {

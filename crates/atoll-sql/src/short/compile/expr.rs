@@ -63,7 +63,7 @@ pub(super) fn compile(
             parameter(&placeholder.id, arrow, compiler)?
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            match comparison(*op).filter(|_| is_plain(left, scope) && is_plain(right, scope)) {
+            match comparison(*op).filter(|_| have_one_type([left, right], scope)) {
                 Some(op) => Scalar::Compare(op, both(left, right, scope, compiler)?),
                 None => match op {
                     Operator::And => Scalar::And(both(left, right, scope, compiler)?),
@@ -84,7 +84,20 @@ pub(super) fn compile(
             conversion(inner, field.data_type(), scope, compiler)?
         }
         Expr::ScalarFunction(function) => call(expr, function, scope, compiler)?,
-        Expr::Case(case) => branches(case, scope, compiler)?,
+        Expr::Case(case) => {
+            let is_base = |base: &Expr| {
+                case.when_then_expr.iter().all(|(when, _)| have_one_type([base, when], scope))
+            };
+            match case.expr.as_ref().is_none_or(|base| is_base(base)) {
+                true => branches(case, scope, compiler)?,
+                false => by_arrow(expr, scope, compiler)?,
+            }
+        }
+        Expr::InList(InList { expr: first, list, .. })
+            if !list.iter().all(|item| have_one_type([first, item], scope)) =>
+        {
+            by_arrow(expr, scope, compiler)?
+        }
         Expr::InList(InList { expr, list, negated }) => {
             let first = compile(expr, scope, compiler)?;
             let list = list.iter().map(|item| compile(item, scope, compiler));
@@ -111,9 +124,18 @@ fn comparison(op: Operator) -> Option<Comparison> {
     })
 }
 
-/// Whether an expression has a value that a column could hold, or none.
-fn is_plain(expr: &Expr, scope: &Scope<'_>) -> bool {
-    expr.get_type(scope.schema).is_ok_and(|arrow| arrow.is_null() || data_type(&arrow).is_ok())
+/// Whether two expressions have values of one type, which a column could hold (`SHORT-1`).
+fn have_one_type(sides: [&Expr; 2], scope: &Scope<'_>) -> bool {
+    let [left, right] = sides.map(|side| side.get_type(scope.schema));
+    let (Ok(left), Ok(right)) = (left, right) else { return false };
+    if left.is_null() || right.is_null() {
+        return true;
+    }
+    match (data_type(&left), data_type(&right)) {
+        // Of two decimals the digits are compared.
+        (Ok(left), Ok(right)) => left == right,
+        _ => false,
+    }
 }
 
 fn both(
@@ -171,11 +193,16 @@ fn call(
             let arrow = expr.get_type(scope.schema)?;
             Number::of(&arrow).ok_or_else(|| NotShort::new(format!("{arrow} as a number")))
         };
+        let types = [number(left)?, number(right)?];
+        let is_decimal = |one: &Number| matches!(one, Number::Decimal { .. });
+        if types[0] != types[1] && !types.iter().all(is_decimal) {
+            return by_arrow(expr, scope, compiler);
+        }
         let result = expr.get_type(scope.schema)?;
         let result = Number::of(&result).ok_or_else(|| NotShort::new("such a result"))?;
         return Ok(Scalar::Arithmetic(Box::new(Arithmetic {
             operation: arithmetic.operation(),
-            types: [number(left)?, number(right)?],
+            types,
             operands: [compile(left, scope, compiler)?, compile(right, scope, compiler)?],
             result,
         })));

@@ -22,9 +22,13 @@ use atoll_storage::key::mix;
 use crate::scheme::Place;
 use crate::scheme::TXNS_MAX;
 
-/// Locks that a line shows. A deadlock of a transaction with more locks may not be detected; a
-/// timeout ends it.
+/// Locks that a line has room for from the beginning, and further parts of it, each twice as large
+/// as the one before, which are made when they are first needed.
 const SHOWN: usize = 128;
+const PARTS: usize = 9;
+/// Locks that a line can show. A transaction with more is taken to hold whatever another one waits
+/// for, so it may cause aborts without a deadlock, but no deadlock goes undetected.
+const SHOWN_MAX: usize = SHOWN << PARTS;
 /// Waiting transactions for which a [`Look`] has memory from the beginning.
 const MET: usize = 16;
 
@@ -33,6 +37,21 @@ struct Line<M: Machine> {
     target: M::Word,
     held: M::Word,
     places: [M::Word; SHOWN],
+    /// Part `n` has the places from `SHOWN << n` on.
+    parts: [OnceLock<Box<[M::Word]>>; PARTS],
+}
+
+impl<M: Machine> Line<M> {
+    /// The words for the places from here on, and how many there are.
+    fn part(&self, at: usize) -> &[M::Word] {
+        if at < SHOWN {
+            return &self.places[at..];
+        }
+        let number = (at / SHOWN).ilog2() as usize;
+        let begin = SHOWN << number;
+        let make = || (0..begin).map(|_| M::Word::new(0)).collect();
+        &self.parts[number].get_or_init(make)[at - begin..]
+    }
 }
 
 /// See the module.
@@ -91,6 +110,7 @@ impl<M: Machine> Board<M> {
                 target: M::Word::new(0),
                 held: M::Word::new(0),
                 places: std::array::from_fn(|_| M::Word::new(0)),
+                parts: std::array::from_fn(|_| OnceLock::new()),
             })
         })
     }
@@ -107,9 +127,16 @@ impl<M: Machine> Board<M> {
         debug_assert!(version.is_multiple_of(2), "no transaction shows two waits at a time");
         M::fence(Ordering::Release);
         let mut count = 0;
+        let mut words: &[M::Word] = &[];
         for place in held {
-            if count < SHOWN {
-                line.places[count].store(code(place), Ordering::Relaxed);
+            if count < SHOWN_MAX {
+                if words.is_empty() {
+                    words = line.part(count);
+                }
+                if let Some((word, rest)) = words.split_first() {
+                    word.store(code(place), Ordering::Relaxed);
+                    words = rest;
+                }
             }
             count += 1;
         }
@@ -145,8 +172,12 @@ impl<M: Machine> Board<M> {
             return;
         }
         let from = look.places.len();
-        let shown = &line.places[..(held as usize).min(SHOWN)];
-        look.places.extend(shown.iter().map(|at| at.load(Ordering::Relaxed)));
+        let shown = (held as usize).min(SHOWN_MAX);
+        while look.places.len() - from < shown {
+            let begin = look.places.len() - from;
+            let words = line.part(begin).iter().take(shown - begin);
+            look.places.extend(words.map(|word| word.load(Ordering::Relaxed)));
+        }
         M::fence(Ordering::Acquire);
         if line.version.load(Ordering::Relaxed) == version {
             let places = from..look.places.len();
@@ -202,8 +233,10 @@ impl Look {
 
     /// Whether one transaction waits for a place that the other holds.
     fn is_next(&self, at: usize, other: usize) -> bool {
-        let held = &self.places[self.waiting[other].places.clone()];
-        other != at && held.contains(&self.waiting[at].target)
+        let holder = &self.waiting[other];
+        let held = &self.places[holder.places.clone()];
+        let holds_all = holder.held as usize > SHOWN_MAX;
+        other != at && (holds_all || held.contains(&self.waiting[at].target))
     }
 }
 
@@ -247,6 +280,22 @@ mod tests {
             assert_eq!(victims(&board, [4]), [false], "it does not wait for itself");
             board.show(9, place, [place].into_iter());
             assert_eq!(victims(&board, [4, 9]), [true, false]);
+        }
+    }
+
+    #[test]
+    fn a_deadlock_is_found_however_many_locks_its_members_have() {
+        for many in [100, 129, 300, 5000, 70_000] {
+            let board = Board::<Native>::default();
+            let place = |at: u64| row(1000 + at);
+            // Each holds the place that the other waits for as its last one.
+            board.show(0, place(2 * many), (0..many).map(place));
+            board.show(1, place(many - 1), (many..=2 * many).map(place));
+            assert_eq!(victims(&board, [0, 1]), [true, false], "{many}");
+            board.show(2, row(7), [row(8)].into_iter());
+            assert_eq!(victims(&board, [2]), [false], "{many}");
+            board.clear(0);
+            assert_eq!(victims(&board, [1]), [false], "{many}");
         }
     }
 

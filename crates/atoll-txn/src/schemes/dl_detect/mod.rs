@@ -232,7 +232,6 @@ mod tests {
         assert!(few.0.iter().all(|lock| !lock.is_held()));
     }
 
-    /// The board does not show all locks.
     #[test]
     fn a_deadlock_of_rows_that_are_owned_is_found_however_many_are_shared() {
         let (scheme, few) = (patient(), Few::new(300));
