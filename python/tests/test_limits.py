@@ -75,6 +75,23 @@ def test_a_handler_of_signals_runs_while_a_statement_does(db):
     assert db.sql("SELECT 1 AS a").fetchall() == [(1,)]
 
 
+def test_ctrl_c_ends_a_wait_for_another_transaction(db):
+    other = db.session()
+    other.sql("BEGIN")
+    other.sql("UPDATE t SET id = 1000000 WHERE id = 1")
+    delete = "DELETE FROM t WHERE id = 1"
+    interrupt_soon()
+    with pytest.raises(KeyboardInterrupt):
+        db.sql(delete)
+    with pytest.raises(KeyboardInterrupt), db.transaction() as transaction:
+        assert transaction.sql("DELETE FROM t WHERE id = 2").rows_affected == 1
+        interrupt_soon()
+        transaction.sql(delete)
+    other.sql("ROLLBACK")
+    assert db.sql("SELECT count(*) FROM t WHERE id < 3").fetchall() == [(3,)]
+    assert db.sql(delete).rows_affected == 1
+
+
 def test_a_thread_that_is_not_the_main_one_is_not_interrupted(db):
     done = []
     query = "SELECT count(*) FROM t a, t b WHERE a.id + b.id = -1 AND a.id < 1000"

@@ -74,7 +74,7 @@ fn literal(value: &ValueWithSpan) -> Result<Literal, SqlError> {
     match &value.value {
         SqlValue::Null => Ok(Literal::Null),
         SqlValue::Boolean(value) => Ok(Literal::Bool(*value)),
-        SqlValue::Number(digits, _) => Literal::number(digits).ok_or_else(|| {
+        SqlValue::Number(digits, _) => Literal::number(&digits.replace('_', "")).ok_or_else(|| {
             let message = format!("{digits} is out of range for every type of number");
             SqlError::new(SqlErrorKind::Type, message).at(value.span)
         }),

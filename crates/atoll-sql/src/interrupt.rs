@@ -8,7 +8,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use atoll::Patience;
 
 use crate::error::{SqlError, SqlErrorKind};
 
@@ -70,6 +72,20 @@ impl Interrupt {
         let Some(asked) = &self.0 else { return Ok(()) };
         let row = asked.rows.fetch_add(1, Ordering::Relaxed);
         if row % ROWS == ROWS - 1 && self.ask() { Err(cancelled()) } else { Ok(()) }
+    }
+
+    /// What a transaction asks while it waits for others; `None` for a statement that nothing can
+    /// cancel.
+    pub(crate) fn patience(&self) -> Option<Patience> {
+        self.0.as_ref()?;
+        let (interrupt, mut next) = (self.clone(), Instant::now() + PERIOD);
+        Some(Box::new(move || {
+            let now = Instant::now();
+            now >= next && {
+                next = now + PERIOD;
+                interrupt.ask()
+            }
+        }))
     }
 
     /// Asks; between batches of rows.

@@ -1,14 +1,11 @@
 //! SQL for Atoll: short statements on the live database, everything else on a snapshot.
 //!
-//! `CREATE TABLE`, `INSERT`, `UPDATE`, `DELETE` and `COPY` are carried out here, each as one
-//! transaction of the facade ([`atoll::Database`]). `SELECT` and its relatives are planned and run
-//! by DataFusion over the segments of a snapshot, in place: a scan returns the Arrow buffers of the
-//! snapshot itself.
-//!
-//! The life of a statement: text → tokens with positions (`parse`) → a syntax tree in the
-//! PostgreSQL dialect → either a `dml::Change` applied inside a transaction (`txn`) or a plan over
-//! a snapshot (`query`). Every error is a [`SqlError`] with a message and, where it is known, line
-//! and column.
+//! A query, or a change of rows, is bound once and kept by its text for all sessions (`prepared`).
+//! Its plan is DataFusion's, compiled into a few nodes over the rows of a transaction (`short`).
+//! What is not short runs by DataFusion over the segments of a snapshot, in place: a scan returns
+//! the Arrow buffers of the snapshot itself (`query`). `docs/internals/statement.md` follows a
+//! statement through the code. Every error is a [`SqlError`] with a message and, where it is known,
+//! line and column.
 //!
 //! `SQL-1`: a `SELECT` reads and writes no file but spill files (`limits`), and does not change the
 //! session: its plans are refused when they contain anything but reading the snapshot's tables.

@@ -22,7 +22,8 @@ use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use crate::tables::{IndexSpec, ResidentBytes, TableOptions};
 use crate::worker::{
-    Begin, Buffers, Call, Committed, Pool, Range, RowCursor, RowOp, Txn, Visitor, Want, Worker,
+    Begin, Buffers, Call, Committed, Patience, Pool, Range, RowCursor, RowOp, Txn, Visitor, Want,
+    Worker,
 };
 
 /// An engine of any scheme, with a pool; [`Engine`] and [`Pool`] document the calls.
@@ -356,6 +357,11 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
 
     fn release_reads(&mut self) -> Result<bool, OpError> {
         Ok(self.call()?.release_reads())
+    }
+
+    fn set_patience(&mut self, patience: Option<Patience>) -> Result<(), OpError> {
+        self.call()?.set_patience(patience);
+        Ok(())
     }
 
     fn check_consistent(&mut self) -> Result<(), OpError> {

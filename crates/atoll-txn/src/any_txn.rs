@@ -10,7 +10,7 @@ use crate::row::{Row, RowEdit};
 use crate::scheme::AbortReason;
 #[cfg(doc)]
 use crate::worker::Call;
-use crate::worker::{Begin, Buffers, Committed, Range, RowCursor, RowOp, Visitor, Want};
+use crate::worker::{Begin, Buffers, Committed, Patience, Range, RowCursor, RowOp, Visitor, Want};
 
 /// A transaction of any scheme; [`Call`] documents the calls and their errors. Each call takes a
 /// worker if the transaction has none, and so may also return [`OpError::TooManyWorkers`].
@@ -94,6 +94,7 @@ pub trait AnyTxn<M: Machine>: Send {
         body: Visitor<'_, M>,
     ) -> Result<(), OpError>;
     fn release_reads(&mut self) -> Result<bool, OpError>;
+    fn set_patience(&mut self, patience: Option<Patience>) -> Result<(), OpError>;
     fn check_consistent(&mut self) -> Result<(), OpError>;
     fn committed(&self) -> Committed;
     fn commit(&mut self) -> Result<(), OpError>;

@@ -43,6 +43,6 @@ pub use scheme::{AbortReason, Scheme, TXNS_MAX};
 pub use schemes::{SchemeKind, SchemeOptions, SchemeVisitor, UnknownScheme};
 pub use tables::{IndexSpec, TableOptions};
 pub use worker::{
-    Begin, Buffers, Call, Committed, Pool, Range, RowCursor, RowOp, Txn, Visit, WORKERS_MAX, Want,
-    Worker,
+    Begin, Buffers, Call, Committed, Patience, Pool, Range, RowCursor, RowOp, Txn, Visit,
+    WORKERS_MAX, Want, Worker,
 };

@@ -52,8 +52,8 @@ pub use atoll_storage::key::display as display_values;
 pub use atoll_storage::types::COLUMNS_MAX;
 pub use atoll_storage::{Column, DataType, SEGMENT_ROWS, Schema, StorageError, Value};
 pub use atoll_txn::{
-    AbortReason, Buffers, IndexSpec, Range, RowOp, SchemeKind, TableOptions, TimestampKind,
-    UnknownScheme, UnknownTimestamps, Want,
+    AbortReason, Buffers, IndexSpec, Patience, Range, RowOp, SchemeKind, TableOptions,
+    TimestampKind, UnknownScheme, UnknownTimestamps, Want,
 };
 pub use attach::{Attachment, attach};
 pub use counters::{Accounting, Counters, MemoryAccount};

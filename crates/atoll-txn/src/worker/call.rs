@@ -10,7 +10,7 @@ use atoll_memory::Inside;
 use atoll_storage::{StorageError, Table, Value};
 
 use super::thread::Thread;
-use super::txn::{Phase, TxnState};
+use super::txn::{Patience, Phase, TxnState};
 use crate::accounting::Component;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -23,6 +23,9 @@ const SPIN_ROUNDS_MAX: u32 = 72;
 /// Rounds that an upkeep transaction waits: natively most of a millisecond. This is enough to get
 /// its turn among short transactions, but it does not wait for one that stays open.
 const UPKEEP_ROUNDS: u32 = 4096;
+
+/// Rounds of waiting between two questions whether to give up.
+const ROUNDS_PER_QUESTION: u32 = 16;
 
 /// See the module.
 pub struct Call<'c, S: Scheme<M>, M: Machine> {
@@ -238,10 +241,25 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             Conflict::WouldBlock(_) if self.txn.hurried && *round >= self.rounds_max() => {
                 Err(AbortReason::Denied)
             }
+            Conflict::WouldBlock(_)
+                if round.is_multiple_of(ROUNDS_PER_QUESTION) && self.gives_up() =>
+            {
+                Err(AbortReason::Timeout)
+            }
             Conflict::WouldBlock(place) => self.wait_for(place, *round),
         };
         *round = round.saturating_add(1);
         waited.map_err(|reason| self.abort_with(reason))
+    }
+
+    /// Sets what is asked while the transaction waits for others: if the answer is yes, it is
+    /// rolled back.
+    pub fn set_patience(&mut self, patience: Option<Patience>) {
+        self.txn.patience = patience;
+    }
+
+    fn gives_up(&mut self) -> bool {
+        self.txn.patience.as_mut().is_some_and(|patience| patience())
     }
 
     /// Rounds that a hurried transaction waits.

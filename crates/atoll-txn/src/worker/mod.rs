@@ -80,3 +80,4 @@ pub use cursor::RowCursor;
 pub use ops::{Buffers, RowOp, Visit, Visitor, Want};
 pub use pool::{Pool, Txn, WORKERS_MAX, Worker};
 pub use range::Range;
+pub use txn::Patience;

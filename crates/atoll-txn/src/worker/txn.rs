@@ -22,6 +22,8 @@ pub(super) struct TxnState<S: Scheme<M>, M: Machine> {
     pub(super) phase: Phase,
     pub(super) read_only: bool,
     pub(super) hurried: bool,
+    /// Asked while it waits for others: whether it is to give up.
+    pub(super) patience: Option<Patience>,
     /// It is upkeep of the database and is not counted.
     pub(super) upkeep: bool,
     /// A callback has panicked in a step, so the step is half done and the transaction can only be
@@ -46,6 +48,9 @@ pub(super) struct TxnState<S: Scheme<M>, M: Machine> {
     pub(super) entry_key: Vec<u8>,
 }
 
+/// Tells whether a transaction that waits for others is to give up.
+pub type Patience = Box<dyn FnMut() -> bool + Send>;
+
 /// Where a transaction is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -64,6 +69,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             phase: Phase::Idle,
             read_only: false,
             hurried: false,
+            patience: None,
             upkeep: false,
             is_broken: false,
             partitions: Vec::new(),

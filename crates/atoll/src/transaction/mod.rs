@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_machine::fork::Here;
-use atoll_txn::{AbortReason, Begin, Committed, OpError};
+use atoll_txn::{AbortReason, Begin, Committed, OpError, Patience};
 
 use crate::core::{Core, CoreTxn};
 use crate::durability::Durability;
@@ -227,6 +227,16 @@ impl Transaction {
     /// # }
     /// ```
     pub fn rollback(self) {}
+
+    /// Sets what is asked now and then while the transaction waits for others, on its thread: if
+    /// the answer is yes, it gives up and is rolled back. `None` lets it wait as long as its scheme
+    /// does.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    pub fn set_patience(&mut self, patience: Option<Patience>) -> TxnResult<()> {
+        self.change(|txn| txn.set_patience(patience))
+    }
 
     /// Lets go of everything that it has read so far and not changed: other transactions may change
     /// it. So the transaction is no longer serializable; it is read committed if this is called

@@ -63,27 +63,22 @@ pub(crate) fn run<'r>(
     transaction: &'r mut Transaction,
     how: How<'r>,
 ) -> Result<Ran, Stop> {
+    let interrupt = how.interrupt.clone();
+    let patience = interrupt.patience();
+    let is_patient = patience.is_none();
+    if !is_patient {
+        transaction.set_patience(patience)?;
+    }
     let mut runner = Runner { transaction, around: Cow::Borrowed(around), how };
-    for subquery in &prepared.subqueries {
-        let rows = runner.node(subquery)?;
-        if rows.count() > 1 {
-            let message = "a subquery that stands for a value returns more than one row";
-            return Err(SqlError::new(SqlErrorKind::Query, message).into());
+    let ran = runner.run(prepared);
+    if !is_patient {
+        // One that was rolled back asks no more.
+        let _ = runner.transaction.set_patience(None);
+        if matches!(ran, Err(Stop::Transaction(_))) {
+            interrupt.check_now()?;
         }
-        let value = rows.iter().next().and_then(<[Value]>::first).cloned();
-        runner.around.to_mut().subqueries.push(value.unwrap_or(Value::Null));
     }
-    match &prepared.body {
-        Body::Query(query) => {
-            let rows = match &query.lock {
-                Some(lock) => runner.lock(&query.node, lock)?,
-                None => runner.node(&query.node)?,
-            };
-            Ok(Ran { changed: 0, rows: Some(rows) })
-        }
-        Body::Change(change) => runner.change(change),
-        Body::NotShort(reason) => Err(not_short(reason).into()),
-    }
+    ran
 }
 
 /// The error for a statement in a transaction that only a query on a snapshot could carry out.
@@ -151,6 +146,29 @@ fn fit(
 }
 
 impl Runner<'_> {
+    fn run(&mut self, prepared: &Prepared) -> Result<Ran, Stop> {
+        for subquery in &prepared.subqueries {
+            let rows = self.node(subquery)?;
+            if rows.count() > 1 {
+                let message = "a subquery that stands for a value returns more than one row";
+                return Err(SqlError::new(SqlErrorKind::Query, message).into());
+            }
+            let value = rows.iter().next().and_then(<[Value]>::first).cloned();
+            self.around.to_mut().subqueries.push(value.unwrap_or(Value::Null));
+        }
+        match &prepared.body {
+            Body::Query(query) => {
+                let rows = match &query.lock {
+                    Some(lock) => self.lock(&query.node, lock)?,
+                    None => self.node(&query.node)?,
+                };
+                Ok(Ran { changed: 0, rows: Some(rows) })
+            }
+            Body::Change(change) => self.change(change),
+            Body::NotShort(reason) => Err(not_short(reason).into()),
+        }
+    }
+
     fn node(&mut self, node: &Node) -> Result<Rows, Stop> {
         let mut run = Run {
             transaction: Some(self.transaction),
