@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType as ArrowType;
 use atoll::load::{self, LoadOptions, RowSource, SegmentBuffer, Stopped};
-use atoll::{ArrowRows, DataType, Database, Error, StorageError, Table, Value};
+use atoll::{AbortReason, ArrowRows, DataType, Database, Error, StorageError, Table, Value};
 
 use crate::arrow_value;
 use crate::error::{ApplyError, SqlError};
@@ -75,7 +75,7 @@ impl Filler<'_> {
         let filled = std::mem::replace(&mut self.rows, SegmentBuffer::new(self.table.schema()));
         let sent = self.sender.send((self.number, filled));
         self.number += 1;
-        sent.map_err(|_| ApplyError::Abort("the load has ended".to_owned()))
+        sent.map_err(|_| ApplyError::Abort(AbortReason::Requested))
     }
 
     fn send_full(&mut self) -> Result<(), ApplyError> {

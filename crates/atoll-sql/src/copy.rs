@@ -85,7 +85,7 @@ pub fn copy_from(
     let table = names::find_table(db, table, Span::empty())?;
     let (input, format, options) = (input.clone(), format.clone(), *options);
     let source = Source { table, input, format, columns: None, options, tally: Tally::default() };
-    let interrupt = Interrupt::new(question);
+    let interrupt = Interrupt::new(question, None, None);
     source.load_alone(db, None, &interrupt, progress)?;
     Ok(source.tally.get())
 }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use atoll::TxnError;
+use atoll::{AbortReason, TxnError};
 use sqlparser::tokenizer::Span;
 
 /// The kind of an error.
@@ -55,8 +55,35 @@ pub enum SqlErrorKind {
 pub enum Cause {
     /// A row with the key exists, or one with the values of a unique index.
     DuplicateKey,
+    /// NULL in a column that takes none.
+    NullValue,
+    /// A table of that name exists.
+    TableExists,
+    /// A division by zero.
+    DivisionByZero,
+    /// A subquery that stands for a value returned a second row, or a statement came to a row a
+    /// second time.
+    SecondRow,
     /// A timestamp that is finer than a microsecond.
     FineTimestamp,
+    /// The transaction was part of a deadlock.
+    Deadlock,
+    /// Another transaction holds a row, and the statement does not wait, or not any longer.
+    LockNotAvailable,
+    /// The transaction was open for too long without a statement.
+    IdleTimeout,
+    /// An earlier statement of the transaction failed.
+    FailedTransaction,
+    /// No transaction is open.
+    NoTransaction,
+    /// A transaction is open already.
+    OpenTransaction,
+    /// A savepoint that is not set.
+    UnknownSavepoint,
+    /// No statement is prepared under the name.
+    UnknownPrepared,
+    /// A statement is prepared under the name already.
+    PreparedExists,
 }
 
 /// An error of a statement.
@@ -208,7 +235,7 @@ impl From<ChangeError> for SqlError {
 /// Why a change could not be applied to a transaction: a [`TxnError`] with an error of SQL.
 pub(crate) enum ApplyError {
     /// The transaction was aborted; trying again may succeed.
-    Abort(String),
+    Abort(AbortReason),
     /// The change itself is wrong.
     Error(SqlError),
 }
@@ -216,7 +243,7 @@ pub(crate) enum ApplyError {
 impl From<TxnError> for ApplyError {
     fn from(error: TxnError) -> Self {
         match error {
-            TxnError::Abort(reason) => Self::Abort(format!("{reason}")),
+            TxnError::Abort(reason) => Self::Abort(reason),
             TxnError::Error(error) => Self::Error(SqlError::from(error)),
         }
     }
@@ -248,11 +275,15 @@ impl From<&atoll::Error> for SqlError {
             atoll::Error::ForkedChild { .. } => SqlErrorKind::ForkedChild,
             _ => SqlErrorKind::Database,
         };
-        let duplicate = matches!(
-            error,
-            atoll::Error::DuplicateKey { .. } | atoll::Error::DuplicateIndexKey { .. }
-        );
-        let cause = duplicate.then_some(Cause::DuplicateKey);
+        let cause = match error {
+            atoll::Error::DuplicateKey { .. } | atoll::Error::DuplicateIndexKey { .. } => {
+                Some(Cause::DuplicateKey)
+            }
+            atoll::Error::Storage(Storage::NullInColumn { .. }) => Some(Cause::NullValue),
+            atoll::Error::Storage(Storage::TableExists(_)) => Some(Cause::TableExists),
+            atoll::Error::Aborted(AbortReason::Deadlock) => Some(Cause::Deadlock),
+            _ => None,
+        };
         Self { cause, ..Self::new(kind, error.to_string()) }
     }
 }

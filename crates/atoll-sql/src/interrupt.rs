@@ -1,18 +1,18 @@
-//! Cancellation of statements.
+//! Cancellation of statements, and their limits of time.
 //!
-//! A session may have a question ([`crate::SqlSession::set_interrupt`]). The thread that runs a
-//! statement asks it every [`PERIOD`] while it waits for other threads, and between rows. If the
-//! answer is yes, the statement ends with [`SqlErrorKind::Cancelled`] and has changed nothing
+//! A session may have a question ([`crate::SqlSession::set_interrupt`]) and limits
+//! (`crate::settings`). The thread that runs a statement asks every [`PERIOD`] while it waits for
+//! other threads, and between rows. If the statement is to end, it fails and has changed nothing
 //! (`SQL-2`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use atoll::Patience;
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 
 /// Time between two checks for cancellation.
 pub(crate) const PERIOD: Duration = Duration::from_millis(20);
@@ -22,15 +22,28 @@ const ROWS: u32 = 4096;
 /// Tells whether the running statement is to end.
 pub type Question = dyn Fn() -> bool + Send + Sync;
 
-/// Whether a statement is to end. One that nothing can cancel allocates nothing.
+/// Whether a statement is to end. One that nothing can end allocates nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupt(Option<Arc<Asked>>);
 
 struct Asked {
-    question: Arc<Question>,
+    question: Option<Arc<Question>>,
+    deadline: Option<Instant>,
+    /// Longest wait for another transaction.
+    lock: Option<Duration>,
     /// For threads that work for the asking thread.
     is_cancelled: Arc<AtomicBool>,
+    /// A [`Why`], once it is to end.
+    why: AtomicU8,
     rows: AtomicU32,
+}
+
+/// Why a statement is to end.
+#[derive(Clone, Copy)]
+enum Why {
+    Cancelled = 1,
+    StatementTimeout,
+    LockTimeout,
 }
 
 /// Why there is no answer.
@@ -41,25 +54,46 @@ pub(crate) enum NoAnswer {
     Gone,
 }
 
-impl Interrupt {
-    /// For a statement, with the question of its session.
-    pub(crate) fn new(question: Option<Arc<Question>>) -> Self {
-        Self(question.map(|question| {
-            let (is_cancelled, rows) = (Arc::default(), AtomicU32::new(0));
-            Arc::new(Asked { question, is_cancelled, rows })
-        }))
+impl Asked {
+    fn end(&self, why: Why) -> bool {
+        self.why.store(why as u8, Ordering::Relaxed);
+        self.is_cancelled.store(true, Ordering::Relaxed);
+        true
     }
 
     /// Asks; on the thread that runs the statement.
     fn ask(&self) -> bool {
-        let Some(asked) = &self.0 else { return false };
-        if (asked.question)() {
-            asked.is_cancelled.store(true, Ordering::Relaxed);
+        if self.is_cancelled.load(Ordering::Relaxed) {
+            return true;
         }
-        asked.is_cancelled.load(Ordering::Relaxed)
+        if self.question.as_ref().is_some_and(|question| question()) {
+            return self.end(Why::Cancelled);
+        }
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+            && self.end(Why::StatementTimeout)
+    }
+}
+
+impl Interrupt {
+    /// For a statement with the question of its session, that ends at a deadline and waits for
+    /// another transaction no longer than `lock`.
+    pub(crate) fn new(
+        question: Option<Arc<Question>>,
+        deadline: Option<Instant>,
+        lock: Option<Duration>,
+    ) -> Self {
+        if question.is_none() && deadline.is_none() && lock.is_none() {
+            return Self(None);
+        }
+        let (is_cancelled, why, rows) = (Arc::default(), AtomicU8::new(0), AtomicU32::new(0));
+        Self(Some(Arc::new(Asked { question, deadline, lock, is_cancelled, why, rows })))
     }
 
-    /// The flag that is set when the statement is to end, if it can be cancelled.
+    fn ask(&self) -> bool {
+        self.0.as_ref().is_some_and(|asked| asked.ask())
+    }
+
+    /// The flag that is set when the statement is to end, if anything can end it.
     pub(crate) fn flag(&self) -> Option<Arc<AtomicBool>> {
         self.0.as_ref().map(|asked| Arc::clone(&asked.is_cancelled))
     }
@@ -67,23 +101,29 @@ impl Interrupt {
     /// Asks now and then; for loops over rows.
     ///
     /// # Errors
-    /// [`cancelled`].
+    /// [`Interrupt::error`].
     pub(crate) fn check_row(&self) -> Result<(), SqlError> {
         let Some(asked) = &self.0 else { return Ok(()) };
         let row = asked.rows.fetch_add(1, Ordering::Relaxed);
-        if row % ROWS == ROWS - 1 && self.ask() { Err(cancelled()) } else { Ok(()) }
+        if row % ROWS == ROWS - 1 && asked.ask() { Err(self.error()) } else { Ok(()) }
     }
 
     /// What a transaction asks while it waits for others; `None` for a statement that nothing can
-    /// cancel.
+    /// end.
     pub(crate) fn patience(&self) -> Option<Patience> {
-        self.0.as_ref()?;
-        let (interrupt, mut next) = (self.clone(), Instant::now() + PERIOD);
-        Some(Box::new(move || {
+        let asked = Arc::clone(self.0.as_ref()?);
+        let (mut began, mut next) = (Instant::now(), Instant::now());
+        Some(Box::new(move |is_first| {
             let now = Instant::now();
+            if is_first {
+                (began, next) = (now, now + PERIOD);
+            }
+            if asked.lock.is_some_and(|limit| now - began > limit) {
+                return asked.end(Why::LockTimeout);
+            }
             now >= next && {
                 next = now + PERIOD;
-                interrupt.ask()
+                asked.ask()
             }
         }))
     }
@@ -91,9 +131,24 @@ impl Interrupt {
     /// Asks; between batches of rows.
     ///
     /// # Errors
-    /// [`cancelled`].
+    /// [`Interrupt::error`].
     pub(crate) fn check_now(&self) -> Result<(), SqlError> {
-        if self.ask() { Err(cancelled()) } else { Ok(()) }
+        if self.ask() { Err(self.error()) } else { Ok(()) }
+    }
+
+    /// The error of a statement that was to end.
+    pub(crate) fn error(&self) -> SqlError {
+        let why = self.0.as_ref().map_or(0, |asked| asked.why.load(Ordering::Relaxed));
+        let ended = |kind, message: &str| SqlError::new(kind, message);
+        if why == Why::LockTimeout as u8 {
+            let message = "the statement waited for another transaction longer than lock_timeout";
+            return ended(SqlErrorKind::Aborted, message).with_cause(Cause::LockNotAvailable);
+        }
+        if why == Why::StatementTimeout as u8 {
+            let message = "the statement ran longer than statement_timeout and has changed nothing";
+            return ended(SqlErrorKind::Cancelled, message);
+        }
+        ended(SqlErrorKind::Cancelled, "the statement was cancelled and has changed nothing")
     }
 
     /// Waits for an answer and asks meanwhile.
@@ -110,9 +165,4 @@ impl Interrupt {
             }
         }
     }
-}
-
-/// The error of a cancelled statement.
-pub(crate) fn cancelled() -> SqlError {
-    SqlError::new(SqlErrorKind::Cancelled, "the statement was cancelled and has changed nothing")
 }

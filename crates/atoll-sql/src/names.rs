@@ -10,7 +10,7 @@ use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, Statement};
 use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
 use sqlparser::tokenizer::{Span, Token};
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::parse;
 
 /// The one schema that a database has.
@@ -155,7 +155,8 @@ pub(crate) fn target_columns<'a>(
             return Err(SqlError::new(
                 SqlErrorKind::Constraint,
                 format!("column \"{}\" must not be NULL and is given no value", column.name),
-            ));
+            )
+            .with_cause(Cause::NullValue));
         }
     }
     Ok(targets)

@@ -31,10 +31,11 @@ use sqlparser::ast::{ObjectName, Statement, visit_relations};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::interrupt::{self, Interrupt, NoAnswer};
+use crate::interrupt::{Interrupt, NoAnswer};
 use crate::limits::{self, Ledger};
 use crate::live::LiveCatalog;
 use crate::names::{self, CATALOG, SCHEMA};
+use crate::output_names;
 use crate::provider::SnapshotCatalog;
 use crate::result::QueryResult;
 use crate::rules::analyze::Analyzer;
@@ -203,13 +204,18 @@ impl Engine {
             }
             Err(NoAnswer::Cancelled) => {
                 task.abort();
-                Err(interrupt::cancelled())
+                Err(interrupt.error())
             }
         };
-        if result.is_err() {
-            self.settle(runtime);
+        match result {
+            Ok(result) => Ok(result),
+            Err(error) => {
+                self.settle(runtime);
+                // A thread of the query that has noticed does not know why.
+                let is_cancelled = error.kind() == SqlErrorKind::Cancelled;
+                Err(if is_cancelled { interrupt.error() } else { error })
+            }
         }
-        result
     }
 
     /// Waits a moment for the threads of a failed query, which then return its memory.
@@ -256,14 +262,15 @@ async fn collect_with(
     if let Some(flag) = flag {
         plan = watch::joins(plan, flag)?;
     }
-    let (schema, context) = (plan.schema(), Arc::new(limits::context(state)));
+    let schema = output_names::shown_schema(&plan.schema());
+    let context = Arc::new(limits::context(state));
     let mut ledger = Ledger::new(snapshot.clone(), &context);
     let mut stream = execute_stream(plan, context)?;
     let mut batches = Vec::new();
     while let Some(batch) = stream.next().await {
         let batch = batch?;
         ledger.add(&batch)?;
-        batches.push(batch);
+        batches.push(output_names::shown_batch(batch)?);
     }
     Ok(QueryResult::of_batches(schema, batches, ledger.close()))
 }

@@ -9,7 +9,8 @@ use arrow_schema::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use sqlparser::tokenizer::{Location, Span};
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::output_names;
 use crate::wording::{in_sql, sentence, shows_insides};
 use crate::{limits, names};
 
@@ -62,7 +63,8 @@ fn translate(error: &DataFusionError) -> SqlError {
         }
         DataFusionError::Plan(text) if text.contains("not supported") => of_missing(text),
         DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
-            ArrowError::DivideByZero => SqlError::new(SqlErrorKind::Query, "division by zero"),
+            ArrowError::DivideByZero => SqlError::new(SqlErrorKind::Query, "division by zero")
+                .with_cause(Cause::DivisionByZero),
             ArrowError::IoError(_, error) => of_spill(error),
             ArrowError::ExternalError(inner) => of_external(inner.as_ref()),
             ArrowError::NotYetImplemented(text) => of_missing(text),
@@ -125,6 +127,7 @@ pub(crate) fn fault() -> SqlError {
 
 /// Translates the message of a library about a query.
 fn of_query(text: &str) -> SqlError {
+    let text = &output_names::without_marks(text);
     known(text).unwrap_or_else(|| {
         let told = in_sql(&sentence(text));
         if shows_insides(&told) {
@@ -136,6 +139,7 @@ fn of_query(text: &str) -> SqlError {
 
 /// The same for a feature that a library does not have.
 fn of_missing(text: &str) -> SqlError {
+    let text = &output_names::without_marks(text);
     if let Some(error) = known(text) {
         return error;
     }
@@ -151,6 +155,7 @@ fn of_missing(text: &str) -> SqlError {
 
 /// Translates an internal error of a library: as a rule a fault.
 fn of_internal(text: &str) -> SqlError {
+    let text = &output_names::without_marks(text);
     known(text).unwrap_or_else(fault)
 }
 

@@ -1,15 +1,21 @@
-//! Settings of a session: the durability of its commits.
+//! Settings of a session: the durability of its commits, and limits of time.
 //!
 //! ```text
 //! SET [SESSION] durability = 'strict' | 'group' | 'group 5ms' | 'none' | DEFAULT
-//! SET LOCAL durability = …         for the transaction that is open
-//! RESET durability                 what the database was opened with
+//! SET lock_timeout = 500 | '2s' | …          a wait for another transaction; 0 is no limit
+//! SET statement_timeout = …                  a statement
+//! SET idle_in_transaction_session_timeout = …  between two statements of a transaction
+//! SET LOCAL …                                for the transaction that is open
+//! RESET durability | ALL                     what the database was opened with; no limits
 //! SHOW durability
 //! ```
 //!
 //! As in PostgreSQL, a `SET` inside a transaction stays after its commit and is gone after its
-//! rollback. PostgreSQL's `synchronous_commit` is another name: its values that wait for a log are
-//! strict here, and `off` is group.
+//! rollback, and a time without a unit is in milliseconds. PostgreSQL's `synchronous_commit` is
+//! another name of the durability: its values that wait for a log are strict here, and `off` is
+//! group.
+
+use std::time::Duration;
 
 use atoll::Durability;
 use sqlparser::ast::{
@@ -19,22 +25,83 @@ use sqlparser::ast::{
 use crate::error::{SqlError, SqlErrorKind};
 use crate::names;
 
+/// Units of time, the longest first, with their microseconds.
+const UNITS: [(&str, u64); 6] = [
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("min", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1000),
+    ("us", 1),
+];
+
+/// Longest limit, as in PostgreSQL.
+const MILLIS_MAX: u64 = i32::MAX as u64;
+
 /// The settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
     Durability,
     SynchronousCommit,
+    Limit(Limit),
+}
+
+/// Limits of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Lock,
+    Statement,
+    Idle,
 }
 
 /// A durability that is chosen; `None` is the database's.
 pub(crate) type Choice = Option<Durability>;
 
+/// What the settings of a session are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Values {
+    pub(crate) durability: Choice,
+    /// Of a wait for another transaction.
+    pub(crate) lock: Option<Duration>,
+    /// Of a statement.
+    pub(crate) statement: Option<Duration>,
+    /// Between two statements of a transaction.
+    pub(crate) idle: Option<Duration>,
+}
+
+/// What a `SET` or `RESET` changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Changed {
+    Durability(Choice),
+    Limit(Limit, Option<Duration>),
+    /// Everything has its default again.
+    All,
+}
+
 /// A parsed `SET` or `RESET`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Assignment {
-    pub(crate) choice: Choice,
+    pub(crate) changed: Changed,
     /// For the transaction that is open.
     pub(crate) is_local: bool,
+}
+
+impl Values {
+    fn limit(&mut self, limit: Limit) -> &mut Option<Duration> {
+        match limit {
+            Limit::Lock => &mut self.lock,
+            Limit::Statement => &mut self.statement,
+            Limit::Idle => &mut self.idle,
+        }
+    }
+
+    fn change(&mut self, changed: Changed) {
+        match changed {
+            Changed::Durability(choice) => self.durability = choice,
+            Changed::Limit(limit, time) => *self.limit(limit) = time,
+            Changed::All => *self = Self::default(),
+        }
+    }
 }
 
 impl Setting {
@@ -44,6 +111,9 @@ impl Setting {
             [only] => match names::fold(only).as_str() {
                 "durability" => Some(Self::Durability),
                 "synchronous_commit" => Some(Self::SynchronousCommit),
+                "lock_timeout" => Some(Self::Limit(Limit::Lock)),
+                "statement_timeout" => Some(Self::Limit(Limit::Statement)),
+                "idle_in_transaction_session_timeout" => Some(Self::Limit(Limit::Idle)),
                 _ => None,
             },
             _ => None,
@@ -55,26 +125,32 @@ impl Setting {
         match self {
             Self::Durability => "durability",
             Self::SynchronousCommit => "synchronous_commit",
+            Self::Limit(Limit::Lock) => "lock_timeout",
+            Self::Limit(Limit::Statement) => "statement_timeout",
+            Self::Limit(Limit::Idle) => "idle_in_transaction_session_timeout",
         }
     }
 
-    /// As it is shown, of a database that has no logs if there is no durability.
-    pub(crate) fn show(self, durability: Choice) -> String {
-        match (self, durability.unwrap_or(Durability::None)) {
+    /// As it is shown, of a database that has no logs if there is no `default` durability.
+    pub(crate) fn show(self, mut values: Values, default: Choice) -> String {
+        let durability = values.durability.or(default).unwrap_or(Durability::None);
+        match (self, durability) {
             (Self::Durability, durability) => durability.to_string(),
             (Self::SynchronousCommit, Durability::Strict) => "on".to_owned(),
             (Self::SynchronousCommit, _) => "off".to_owned(),
+            (Self::Limit(limit), _) => show_time(*values.limit(limit)),
         }
     }
 
-    /// The meaning of a value; `default` is that of the database.
-    fn read(self, value: &Expr, default: Choice) -> Result<Choice, SqlError> {
+    /// What a value sets; `default` is the durability of the database.
+    fn read(self, value: &Expr, default: Choice) -> Result<Changed, SqlError> {
         let (text, is_word) = text(value)?;
         if is_word && text == "default" {
-            return Ok(None);
+            return Ok(self.reset());
         }
         let wrong = |message: String| SqlError::new(SqlErrorKind::Type, message);
         let wanted = match self {
+            Self::Limit(limit) => return Ok(Changed::Limit(limit, self.time(&text)?)),
             Self::Durability => {
                 text.parse::<Durability>().map_err(|error| wrong(error.to_string()))?
             }
@@ -101,8 +177,46 @@ impl Setting {
             return Err(SqlError::unsupported(message)
                 .with_hint(Some("keep it in a folder: atoll sql NAME --data DIR".to_owned())));
         }
-        Ok(Some(wanted))
+        Ok(Changed::Durability(Some(wanted)))
     }
+
+    fn reset(self) -> Changed {
+        match self {
+            Self::Limit(limit) => Changed::Limit(limit, None),
+            _ => Changed::Durability(None),
+        }
+    }
+
+    /// The time that a text says; `None` for 0.
+    fn time(self, text: &str) -> Result<Option<Duration>, SqlError> {
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = (&text[..digits], text[digits..].trim());
+        let unit = match unit {
+            "" => Some(1000),
+            unit => UNITS.iter().find(|(name, _)| *name == unit).map(|(_, micros)| *micros),
+        };
+        let (Ok(number), Some(unit)) = (number.parse::<f64>(), unit) else {
+            let message = format!(
+                "\"{text}\" is no time for {}; write a number of milliseconds, or one with a unit \
+                 such as '2s' or '5min'",
+                self.name()
+            );
+            return Err(SqlError::new(SqlErrorKind::Type, message));
+        };
+        let millis = (number * unit as f64 / 1000.0).round();
+        if millis > MILLIS_MAX as f64 {
+            let message = format!("{text} is out of range for {}", self.name());
+            return Err(SqlError::new(SqlErrorKind::Type, message));
+        }
+        Ok(Some(Duration::from_millis(millis as u64)).filter(|time| !time.is_zero()))
+    }
+}
+
+/// A time in its longest unit.
+fn show_time(time: Option<Duration>) -> String {
+    let micros = time.map_or(0, |time| time.as_micros() as u64);
+    let whole = UNITS.iter().find(|(_, unit)| micros > 0 && micros.is_multiple_of(*unit));
+    whole.map_or("0".to_owned(), |(name, unit)| format!("{}{name}", micros / unit))
 }
 
 /// A value in lower case, and whether it was a word without quotes.
@@ -141,8 +255,8 @@ pub(crate) fn assignment(set: &Set, default: Choice) -> Result<Assignment, SqlEr
         let message = format!("{} has one value", setting.name());
         return Err(SqlError::new(SqlErrorKind::Syntax, message));
     };
-    let choice = setting.read(value, default).map_err(|error| error.at(value.span()))?;
-    Ok(Assignment { choice, is_local })
+    let changed = setting.read(value, default).map_err(|error| error.at(value.span()))?;
+    Ok(Assignment { changed, is_local })
 }
 
 /// Parses a `RESET`.
@@ -150,12 +264,14 @@ pub(crate) fn assignment(set: &Set, default: Choice) -> Result<Assignment, SqlEr
 /// # Errors
 /// A setting that there is not.
 pub(crate) fn reset(reset: &Reset) -> Result<Assignment, SqlError> {
-    match reset {
-        Reset::ALL => {}
-        Reset::ConfigurationParameter(name) if of_name(name).is_some() => {}
-        Reset::ConfigurationParameter(name) => return Err(unknown(&format!("RESET {name}"))),
-    }
-    Ok(Assignment { choice: None, is_local: false })
+    let changed = match reset {
+        Reset::ALL => Changed::All,
+        Reset::ConfigurationParameter(name) => match of_name(name) {
+            Some(setting) => setting.reset(),
+            None => return Err(unknown(&format!("RESET {name}"))),
+        },
+    };
+    Ok(Assignment { changed, is_local: false })
 }
 
 fn of_name(name: &ObjectName) -> Option<Setting> {
@@ -164,41 +280,50 @@ fn of_name(name: &ObjectName) -> Option<Setting> {
 }
 
 fn unknown(what: &str) -> SqlError {
-    SqlError::unsupported(format!("{what} is not supported"))
-        .with_hint(Some("the settings are durability and synchronous_commit".to_owned()))
+    SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
+        "the settings are durability, synchronous_commit, lock_timeout, statement_timeout and \
+             idle_in_transaction_session_timeout"
+            .to_owned(),
+    ))
 }
 
-/// The choices of a session.
+/// The settings of a session, through its transactions.
 #[derive(Debug, Default)]
-pub(crate) struct Chosen {
-    session: Choice,
+pub(crate) struct Settings {
+    session: Values,
     /// Inside the open transaction: the session's, once that has committed.
-    pending: Option<Choice>,
+    pending: Option<Values>,
     /// For the open transaction.
-    local: Option<Choice>,
+    local: Option<Values>,
 }
 
-impl Chosen {
-    /// The current choice.
-    pub(crate) fn now(&self) -> Choice {
+impl Settings {
+    /// The current values.
+    pub(crate) fn now(&self) -> Values {
         self.local.or(self.pending).unwrap_or(self.session)
     }
 
     /// Something is set; an open transaction may be rolled back.
     pub(crate) fn set(&mut self, assignment: Assignment, in_transaction: bool) {
-        let Assignment { choice, is_local } = assignment;
+        let Assignment { changed, is_local } = assignment;
+        let now = self.now();
         match (in_transaction, is_local) {
-            (true, true) => self.local = Some(choice),
-            (true, false) => (self.pending, self.local) = (Some(choice), None),
-            (false, _) => self.session = choice,
+            (true, true) => self.local.get_or_insert(now).change(changed),
+            (true, false) => {
+                self.pending.get_or_insert(self.session).change(changed);
+                if let Some(local) = &mut self.local {
+                    local.change(changed);
+                }
+            }
+            (false, _) => self.session.change(changed),
         }
     }
 
     /// The open transaction has ended.
     pub(crate) fn end(&mut self, committed: bool) {
         self.local = None;
-        if let Some(choice) = self.pending.take().filter(|_| committed) {
-            self.session = choice;
+        if let Some(values) = self.pending.take().filter(|_| committed) {
+            self.session = values;
         }
     }
 }
@@ -237,15 +362,17 @@ mod tests {
             for (what, is_local) in [("", false), ("SESSION ", false), ("LOCAL ", true)] {
                 for sign in ["=", "TO"] {
                     let sql = format!("SET {what}Durability {sign} {value}");
-                    let wanted = Assignment { choice: wanted, is_local };
-                    assert_eq!(of(&sql), Ok(wanted), "{sql}");
+                    let changed = Changed::Durability(wanted);
+                    assert_eq!(of(&sql), Ok(Assignment { changed, is_local }), "{sql}");
                 }
             }
         }
-        assert_eq!(of("SET durability = group").unwrap().choice, group(10));
-        for sql in ["RESET durability", "RESET ALL", "RESET synchronous_commit"] {
-            assert_eq!(of(sql), Ok(Assignment { choice: None, is_local: false }), "{sql}");
+        let changed = |sql: &str| of(sql).unwrap().changed;
+        assert_eq!(changed("SET durability = group"), Changed::Durability(group(10)));
+        for sql in ["RESET durability", "RESET synchronous_commit"] {
+            assert_eq!(changed(sql), Changed::Durability(None), "{sql}");
         }
+        assert_eq!(changed("RESET ALL"), Changed::All);
     }
 
     #[test]
@@ -256,7 +383,8 @@ mod tests {
         ] {
             for value in values.split(' ') {
                 let sql = format!("SET synchronous_commit = {value}");
-                assert_eq!(of(&sql).unwrap().choice, Some(wanted), "{sql}");
+                let wanted = Changed::Durability(Some(wanted));
+                assert_eq!(of(&sql).unwrap().changed, wanted, "{sql}");
             }
         }
         let error = of("SET synchronous_commit = sometimes").unwrap_err();
@@ -281,22 +409,59 @@ mod tests {
     }
 
     #[test]
+    fn times_are_read_and_shown_with_their_units() {
+        for (value, millis, shown) in [
+            ("0", 0, "0"),
+            ("250", 250, "250ms"),
+            ("'250'", 250, "250ms"),
+            ("'2s'", 2000, "2s"),
+            ("' 2 S '", 2000, "2s"),
+            ("'1.5s'", 1500, "1500ms"),
+            ("'90s'", 90_000, "90s"),
+            ("'5min'", 300_000, "5min"),
+            ("'24h'", 86_400_000, "1d"),
+            ("'1500us'", 2, "2ms"),
+            ("DEFAULT", 0, "0"),
+        ] {
+            let time = Some(Duration::from_millis(millis)).filter(|time| !time.is_zero());
+            for (name, limit) in [
+                ("lock_timeout", Limit::Lock),
+                ("statement_timeout", Limit::Statement),
+                ("idle_in_transaction_session_timeout", Limit::Idle),
+            ] {
+                let sql = format!("SET {name} = {value}");
+                assert_eq!(of(&sql).unwrap().changed, Changed::Limit(limit, time), "{sql}");
+            }
+            assert_eq!(show_time(time), shown);
+        }
+        for value in ["'soon'", "'2 fortnights'", "-1", "'1e9d'", "'99999d'", "''"] {
+            let error = of(&format!("SET lock_timeout = {value}")).unwrap_err();
+            assert!(error.position().is_some() || value == "-1", "{value}: {error}");
+        }
+    }
+
+    #[test]
     fn what_is_set_in_a_transaction_stays_if_that_commits() {
-        let said = |choice, is_local| Assignment { choice: Some(choice), is_local };
-        let (strict, none) = (Durability::Strict, Durability::None);
+        let said = |choice, is_local| Assignment { changed: Changed::Durability(choice), is_local };
+        let (strict, none) = (Some(Durability::Strict), Some(Durability::None));
+        let second = Some(Duration::from_secs(1));
         for committed in [true, false] {
-            let mut chosen = Chosen::default();
-            chosen.set(said(strict, false), false);
-            chosen.set(said(none, true), true);
-            assert_eq!(chosen.now(), Some(none));
-            chosen.end(committed);
-            assert_eq!(chosen.now(), Some(strict));
-            chosen.set(said(none, true), true);
+            let mut settings = Settings::default();
+            settings.set(said(strict, false), false);
+            settings.set(said(none, true), true);
+            assert_eq!(settings.now().durability, none);
+            settings.end(committed);
+            assert_eq!(settings.now().durability, strict);
+            settings.set(said(none, true), true);
+            let changed = Changed::Limit(Limit::Lock, second);
+            settings.set(Assignment { changed, is_local: false }, true);
+            assert_eq!(settings.now(), Values { durability: none, lock: second, ..settings.now() });
             // The later one counts.
-            chosen.set(Assignment { choice: None, is_local: false }, true);
-            assert_eq!(chosen.now(), None);
-            chosen.end(committed);
-            assert_eq!(chosen.now(), if committed { None } else { Some(strict) });
+            settings.set(said(None, false), true);
+            assert_eq!(settings.now().durability, None);
+            settings.end(committed);
+            let wanted = if committed { (None, second) } else { (strict, None) };
+            assert_eq!((settings.now().durability, settings.now().lock), wanted);
         }
     }
 }

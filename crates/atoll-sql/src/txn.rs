@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
-use atoll::{Database, Transaction, TransactionOptions, TxnError, TxnResult};
+use atoll::{AbortReason, Database, Transaction, TransactionOptions, TxnError, TxnResult};
 
-use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
+use crate::error::{ApplyError, Cause, ChangeError, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::isolation::Isolation;
 use crate::journal::Journal;
@@ -37,7 +37,7 @@ pub(crate) fn run(
 ) -> Result<u64, SqlError> {
     let options = TransactionOptions { durability, ..TransactionOptions::default() };
     let mut pause = PAUSE_MIN;
-    let mut last = String::new();
+    let mut last = AbortReason::Denied;
     for attempt in 0..ATTEMPTS_MAX {
         if attempt > 0 {
             std::thread::sleep(pause);
@@ -166,6 +166,7 @@ impl OpenTransaction {
         writes: bool,
     ) -> Result<Ran, SqlError> {
         self.check()?;
+        self.check_may_write(writes)?;
         let read_committed = self.isolation == Isolation::ReadCommitted;
         let mut pause = PAUSE_MIN;
         for _ in 0..ATTEMPTS_MAX {
@@ -198,8 +199,8 @@ impl OpenTransaction {
                 }
                 Err(Stop::Transaction(end)) => return Err(failure(end.into())),
                 Err(Stop::Error(error)) => return Err(error),
-                Err(Stop::TooManyRows) => {
-                    let message = "the statement looks at too many rows";
+                Err(Stop::TooManyRows | Stop::Passed) => {
+                    let message = "the statement ran into a limit";
                     return Err(SqlError::new(SqlErrorKind::Query, message));
                 }
             }
@@ -218,12 +219,20 @@ impl OpenTransaction {
         change: impl FnOnce(&mut Transaction) -> Result<R, ApplyError>,
     ) -> Result<R, SqlError> {
         self.check()?;
+        self.check_may_write(true)?;
         self.check_no_savepoint()?;
         (self.failed, self.has_written) = (true, true);
         let changed = change(&mut self.transaction);
         self.transaction.park();
-        (self.failed, self.has_run) = (changed.is_err(), true);
+        (self.failed, self.has_run) = (false, true);
+        if changed.is_err() {
+            self.fail();
+        }
         changed.map_err(failure)
+    }
+
+    fn check_may_write(&self, writes: bool) -> Result<(), SqlError> {
+        if writes && self.read_only { Err(read_only()) } else { Ok(()) }
     }
 
     fn check_no_savepoint(&self) -> Result<(), SqlError> {
@@ -285,7 +294,7 @@ impl OpenTransaction {
         let found = self.savepoints.iter().rposition(|one| one.name == name);
         found.ok_or_else(|| {
             let message = format!("savepoint \"{name}\" does not exist");
-            SqlError::new(SqlErrorKind::Syntax, message)
+            SqlError::new(SqlErrorKind::Syntax, message).with_cause(Cause::UnknownSavepoint)
         })
     }
 
@@ -298,11 +307,15 @@ impl OpenTransaction {
         body: impl FnOnce(&mut Transaction) -> TxnResult<u64>,
     ) -> Result<u64, ChangeError> {
         self.check()?;
+        self.check_may_write(true)?;
         self.check_no_savepoint()?;
         (self.failed, self.has_written) = (true, true);
         let changed = body(&mut self.transaction);
         self.transaction.park();
-        (self.failed, self.has_run) = (changed.is_err(), true);
+        (self.failed, self.has_run) = (false, true);
+        if changed.is_err() {
+            self.fail();
+        }
         changed.map_err(|error| match error {
             TxnError::Error(error) => error.into(),
             abort => failure(abort.into()).into(),
@@ -321,12 +334,17 @@ impl OpenTransaction {
             SqlErrorKind::Aborted,
             "an earlier statement of this transaction failed, so it takes no further one",
         )
+        .with_cause(Cause::FailedTransaction)
         .with_hint(Some("ROLLBACK, and begin again".to_owned())))
     }
 
-    /// Notes that a statement of the transaction failed before it came this far.
+    /// A statement of the transaction failed. Without a savepoint nothing of it can count any more,
+    /// so others need not wait for its end.
     pub(crate) fn fail(&mut self) {
         self.failed = true;
+        if self.savepoints.is_empty() {
+            self.transaction.abort();
+        }
     }
 
     /// Commits with the given durability; `false` if an earlier statement failed and the
@@ -348,12 +366,23 @@ fn begin(db: &Database, read_only: bool) -> Result<Transaction, SqlError> {
     Ok(db.begin_with(&TransactionOptions { read_only, ..TransactionOptions::default() })?)
 }
 
+/// The error of a change in a transaction that is READ ONLY.
+pub(crate) fn read_only() -> SqlError {
+    let message = "the transaction is READ ONLY: it can neither change nor lock rows";
+    SqlError::new(SqlErrorKind::ReadOnly, message)
+}
+
 fn failure(error: ApplyError) -> SqlError {
     match error {
         ApplyError::Error(error) => error,
-        ApplyError::Abort(reason) => SqlError::new(
-            SqlErrorKind::Aborted,
-            format!("the transaction was aborted ({reason}); run it again from BEGIN"),
-        ),
+        ApplyError::Abort(reason) => {
+            let message =
+                format!("the transaction was aborted ({reason}); run it again from BEGIN");
+            let error = SqlError::new(SqlErrorKind::Aborted, message);
+            match reason {
+                AbortReason::Deadlock => error.with_cause(Cause::Deadlock),
+                _ => error,
+            }
+        }
     }
 }

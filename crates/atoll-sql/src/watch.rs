@@ -32,7 +32,7 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 
-use crate::interrupt::cancelled;
+use crate::error::{SqlError, SqlErrorKind};
 
 /// Set when a query is to end.
 type Flag = Arc<AtomicBool>;
@@ -80,7 +80,11 @@ fn with_watched_filter(
 
 fn check(flag: &Flag) -> Result<()> {
     match flag.load(Ordering::Relaxed) {
-        true => Err(DataFusionError::External(Box::new(cancelled()))),
+        // The thread that asks knows why.
+        true => {
+            let ended = SqlError::new(SqlErrorKind::Cancelled, "the statement is to end");
+            Err(DataFusionError::External(Box::new(ended)))
+        }
         false => Ok(()),
     }
 }

@@ -273,6 +273,15 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
         self.call()?.update_with(table, key, body)
     }
 
+    fn try_update_with(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        body: &mut dyn FnMut(&mut RowEdit<'_, M>),
+    ) -> Result<Option<bool>, OpError> {
+        self.call()?.try_update_with(table, key, body)
+    }
+
     fn update(
         &mut self,
         table: &Table<M>,
@@ -357,6 +366,14 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
 
     fn release_reads(&mut self) -> Result<bool, OpError> {
         Ok(self.call()?.release_reads())
+    }
+
+    fn read_past(&mut self, is_on: bool) -> Result<Option<u64>, OpError> {
+        Ok(self.call()?.read_past(is_on))
+    }
+
+    fn await_passed(&mut self) -> Result<(), OpError> {
+        self.call()?.await_passed()
     }
 
     fn set_patience(&mut self, patience: Option<Patience>) -> Result<(), OpError> {

@@ -48,6 +48,12 @@ pub trait AnyTxn<M: Machine>: Send {
         key: &[Value],
         body: &mut dyn FnMut(&mut RowEdit<'_, M>),
     ) -> Result<bool, OpError>;
+    fn try_update_with(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        body: &mut dyn FnMut(&mut RowEdit<'_, M>),
+    ) -> Result<Option<bool>, OpError>;
     fn update(
         &mut self,
         table: &Table<M>,
@@ -94,6 +100,8 @@ pub trait AnyTxn<M: Machine>: Send {
         body: Visitor<'_, M>,
     ) -> Result<(), OpError>;
     fn release_reads(&mut self) -> Result<bool, OpError>;
+    fn read_past(&mut self, is_on: bool) -> Result<Option<u64>, OpError>;
+    fn await_passed(&mut self) -> Result<(), OpError>;
     fn set_patience(&mut self, patience: Option<Patience>) -> Result<(), OpError>;
     fn check_consistent(&mut self) -> Result<(), OpError>;
     fn committed(&self) -> Committed;

@@ -15,6 +15,10 @@ pub enum OpError {
     /// The transaction has been rolled back; the caller may try again.
     #[error("the transaction was rolled back: {0}")]
     Abort(AbortReason),
+    /// Another transaction holds the row, and the operation does not wait. The transaction may go
+    /// on.
+    #[error("another transaction holds the row")]
+    Held,
     /// A row with this key exists. The new row has not been inserted, and the transaction may go
     /// on.
     #[error("table \"{table}\" has a row with key {key} already")]

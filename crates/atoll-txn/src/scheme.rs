@@ -183,6 +183,8 @@ pub enum Seen {
     Present,
     /// There is no such row for this transaction.
     Absent,
+    /// Another transaction holds the row, and the read passes by, see [`Scheme::read_past`].
+    Held,
 }
 
 /// The row that a request to a scheme is about.
@@ -323,6 +325,25 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// any more, and is no longer serializable. Only for a scheme that
     /// [can](Scheme::RELEASES_READS) do so.
     fn release_reads(&self, _local: &mut Self::Local, _states: &impl StatesOf<Self, M>) {}
+
+    /// Makes reads pass by the rows that other transactions hold, as if they were absent, or ends
+    /// that. Returns how many rows were passed by. The transaction must not rely on those reads.
+    /// Only for a scheme that [can](Scheme::RELEASES_READS) release reads.
+    fn read_past(&self, _local: &mut Self::Local, _is_on: bool) -> u64 {
+        0
+    }
+
+    /// Reads the row that was passed by last, to find out when it can be had.
+    ///
+    /// # Errors
+    /// Another transaction still holds it.
+    fn read_passed(
+        &self,
+        _local: &mut Self::Local,
+        _states: &impl StatesOf<Self, M>,
+    ) -> Result<(), Conflict> {
+        Ok(())
+    }
 
     /// Registers a gap read: the transaction is going to rely on the absence of keys in the gap
     /// (`SCHEME-3`).

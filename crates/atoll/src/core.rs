@@ -5,7 +5,7 @@
 //! the [`Database`](crate::Database) keeps the core, and its store must stay within the budget.
 
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use atoll_machine::fork::{Legacy, Mark};
@@ -39,13 +39,19 @@ pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
 /// A transaction of the engine.
 pub(crate) type CoreTxn = Box<dyn AnyTxn<Native>>;
 
+/// A number that no catalog of this process has had.
+pub(crate) fn new_catalog_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// See the module. Snapshots in this process keep it alive.
 pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) scheme: SchemeKind,
     pub(crate) leases: Mutex<Leases>,
     pub(crate) topology: Topology,
-    /// Raised whenever names may mean something else.
+    /// A new one whenever names may mean something else.
     pub(crate) catalog_version: AtomicU64,
     /// Serializes the taking of snapshots.
     taking: Mutex<()>,
@@ -105,7 +111,7 @@ impl Core {
             scheme: options.scheme,
             leases,
             topology,
-            catalog_version: AtomicU64::new(0),
+            catalog_version: AtomicU64::new(new_catalog_version()),
             taking: Mutex::default(),
             errands: Arc::default(),
             evictor,

@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use atoll::{DataType, Database};
 use sqlparser::ast::Statement;
 
 use super::{Prepared, parameters};
 use crate::error::SqlError;
+use crate::idle::Idle;
 use crate::literal::Literal;
 
 /// Most statements that are kept.
@@ -27,16 +28,20 @@ const IDLE_MAX: usize = 8;
 pub(crate) struct Shared {
     statements: RwLock<HashMap<Box<str>, Arc<Known>>>,
     idle: Mutex<Vec<atoll::Session>>,
+    /// Set when a session has limited the time between two statements.
+    watch: OnceLock<Option<Idle>>,
 }
 
 /// Types of values, and the statement bound for them.
 type Declared = (Vec<Option<DataType>>, Arc<Prepared>);
 
 /// A statement that has been parsed.
+#[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) statement: Statement,
     pub(crate) parameters: usize,
-    version: u64,
+    /// Of the catalog.
+    pub(crate) version: u64,
     /// Used since the last time that statements were dropped.
     is_used: AtomicBool,
     /// Bound for parameters with the types that their places give them.
@@ -79,6 +84,11 @@ impl Shared {
             }
         }
         statements.insert(text.into(), Arc::clone(known));
+    }
+
+    /// What ends idle transactions; `None` if its thread could not be started.
+    pub(crate) fn idle_watch(&self) -> Option<&Idle> {
+        self.watch.get_or_init(|| Idle::new().ok()).as_ref()
     }
 
     /// Lends a session of the engine to `work`.

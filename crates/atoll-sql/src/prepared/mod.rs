@@ -15,7 +15,11 @@ pub(crate) mod parameters;
 pub(crate) mod query;
 pub(crate) mod run;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use arrow_schema::{Schema, SchemaRef};
+use atoll::DataType;
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -42,8 +46,42 @@ pub(crate) struct Prepared {
 pub(crate) enum Body {
     Query(query::ShortQuery),
     Change(Box<change::Change>),
-    /// A query that the short executor cannot run, and why.
-    NotShort(String),
+    NotShort(OnSnapshot),
+}
+
+/// A query that the short executor cannot run.
+#[derive(Debug)]
+pub(crate) struct OnSnapshot {
+    /// Why.
+    pub(crate) reason: String,
+    /// Its plan, with what a client may ask about; `None` if it could not be planned.
+    pub(crate) plan: Option<Described>,
+}
+
+impl OnSnapshot {
+    /// Whether one of so many parameters has no type from its place.
+    pub(crate) fn has_untyped_parameter(&self, count: usize) -> bool {
+        let typed = self.plan.as_ref().map_or(0, |plan| plan.parameters.iter().flatten().count());
+        typed < count
+    }
+}
+
+/// What a client may ask about a statement before it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Described {
+    /// The types that the places of the parameters give them.
+    pub(crate) parameters: Vec<Option<DataType>>,
+    /// The columns of the result; empty for a statement that returns no rows. `None` if they have
+    /// the types of values that are not known yet.
+    pub(crate) columns: Option<SchemaRef>,
+}
+
+impl Described {
+    pub(crate) fn new(parameters: Vec<Option<DataType>>, columns: SchemaRef) -> Self {
+        let lacks_type = columns.fields().iter().any(|field| field.data_type().is_null());
+        let is_open = lacks_type && parameters.contains(&None);
+        Self { parameters, columns: (!is_open).then_some(columns) }
+    }
 }
 
 /// Why a statement could not be bound.
@@ -81,8 +119,26 @@ impl Prepared {
     }
 
     /// A query that only a snapshot can answer.
-    pub(crate) fn not_short(reason: String) -> Self {
-        Self::new(Body::NotShort(reason), Compiler::default())
+    pub(crate) fn not_short(reason: String, plan: Option<Described>) -> Self {
+        Self::new(Body::NotShort(OnSnapshot { reason, plan }), Compiler::default())
+    }
+
+    /// What a client may ask, of a statement with so many parameters; `None` if that depends on the
+    /// values.
+    pub(crate) fn describe(&self, count: usize) -> Option<Described> {
+        let columns = match &self.body {
+            Body::NotShort(query) => return query.plan.clone(),
+            Body::Query(query) => Arc::clone(&query.columns.schema),
+            Body::Change(change) => match &change.returning {
+                Some(returning) => Arc::clone(&returning.columns.schema),
+                None => Arc::new(Schema::empty()),
+            },
+        };
+        let mut parameters = vec![None; count];
+        for slot in &self.slots {
+            parameters[slot.number] = Some(slot.data_type);
+        }
+        Some(Described::new(parameters, columns))
     }
 
     /// Notes that it has looked at too many rows outside a transaction. The next runs go to a

@@ -22,7 +22,7 @@ use crate::show;
 const PARAMETERS_MAX: usize = 65_535;
 
 /// The number of a parameter from 0, by its identifier.
-fn number(id: &str) -> Option<usize> {
+pub(super) fn number(id: &str) -> Option<usize> {
     id.strip_prefix('$')?.parse::<usize>().ok().filter(|number| *number > 0).map(|one| one - 1)
 }
 
@@ -49,6 +49,10 @@ pub(crate) fn count(statement: &Statement) -> Result<usize, SqlError> {
                 }
             }
         }
+    }
+    if matches!(statement, Statement::Prepare { .. }) {
+        // They are those of the statement that it names.
+        return Ok(0);
     }
     let mut count = Count(0);
     match statement.visit(&mut count) {

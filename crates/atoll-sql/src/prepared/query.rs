@@ -6,14 +6,16 @@ use atoll::{DataType, Database, Table};
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::Statement;
 
-use super::{Body, Prepared, Unbound, parameters};
+use super::{Body, Described, Prepared, Unbound, parameters};
 use crate::engines;
 use crate::interrupt::Interrupt;
 use crate::literal::Literal;
 use crate::live::LiveCatalog;
+use crate::output_names;
 use crate::short::columns::Columns;
 use crate::short::compile::Compiler;
 use crate::short::plan::Node;
+use crate::types;
 
 /// A query of the short executor.
 #[derive(Debug)]
@@ -30,6 +32,17 @@ pub(crate) struct Lock {
     pub(crate) table: Table,
     /// The result for a row that the caller gives, or no row if it does not belong to it.
     pub(crate) again: Node,
+    pub(crate) held: Held,
+}
+
+/// What becomes of a row that another transaction holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    Wait,
+    /// NOWAIT: the statement fails.
+    Fail,
+    /// SKIP LOCKED: it is left out.
+    Skip,
 }
 
 /// Binds statements to the tables of a database.
@@ -68,10 +81,30 @@ impl Binder<'_> {
     fn query(&self, query: Statement) -> Result<Prepared, Unbound> {
         let plan = self.plan(query, None)?;
         let mut compiler = Compiler::default();
-        let node = compiler.plan(&plan)?;
-        let columns = Columns::of(&plan)?;
-        Ok(Prepared::new(Body::Query(ShortQuery { node, columns, lock: None }), compiler))
+        let short = compiler.plan(&plan).and_then(|node| Ok((node, Columns::of(&plan)?)));
+        Ok(match short {
+            Ok((node, columns)) => {
+                Prepared::new(Body::Query(ShortQuery { node, columns, lock: None }), compiler)
+            }
+            Err(reason) => Prepared::not_short(reason.0, Some(described(&plan)?)),
+        })
     }
+}
+
+/// What a client may ask about a query that runs on a snapshot.
+fn described(plan: &LogicalPlan) -> Result<Described, Unbound> {
+    let mut parameters = Vec::new();
+    for (id, data_type) in plan.get_parameter_types()? {
+        // `now()` is none of the client's.
+        if let Some(number) = parameters::number(&id) {
+            if parameters.len() <= number {
+                parameters.resize(number + 1, None);
+            }
+            parameters[number] = data_type.as_ref().and_then(types::of_arrow);
+        }
+    }
+    let columns = output_names::shown_schema(&Arc::new(plan.schema().as_arrow().clone()));
+    Ok(Described::new(parameters, columns))
 }
 
 /// The statement with the types of these values declared for its parameters; a text, which may

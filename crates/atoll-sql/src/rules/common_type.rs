@@ -15,6 +15,9 @@ use super::typed::Typed;
 use crate::error::SqlErrorKind;
 use crate::{text, types};
 
+/// The type of texts.
+const TEXT: ArrowType = ArrowType::Utf8View;
+
 /// The type that values of these types merge into, where it is for this module to say.
 pub(crate) fn merged<'a>(types: impl Iterator<Item = &'a ArrowType> + Clone) -> Option<ArrowType> {
     let mut typed = types.filter(|arrow| !arrow.is_null());
@@ -39,7 +42,9 @@ pub(crate) fn merge(values: Vec<Typed>) -> Result<Vec<Expr>> {
     let is_typed = |value: &&Typed| value.untyped().is_none() && !value.arrow.is_null();
     let typed: Vec<&Typed> = values.iter().filter(is_typed).collect();
     let Some(first) = typed.first() else {
-        return Ok(values.into_iter().map(|value| value.expr).collect());
+        let has_text = values.iter().any(|value| value.untyped().is_some());
+        let text = |value: Typed| if has_text { value.with_parameter_type(&TEXT) } else { value };
+        return Ok(values.into_iter().map(|value| text(value).expr).collect());
     };
     if let Some(other) = typed.iter().find(|other| first.is_apart_from(other)) {
         let message =
@@ -59,6 +64,9 @@ pub(crate) fn merge(values: Vec<Typed>) -> Result<Vec<Expr>> {
     values
         .into_iter()
         .map(|value| {
+            if value.is_open_parameter() {
+                return Ok(value.with_parameter_type(&common).expr);
+            }
             if value.arrow.is_null() && is_ours {
                 return Ok(lit(ScalarValue::try_from(&common)?));
             }
@@ -85,10 +93,11 @@ fn aligned(values: Vec<Typed>, join: fn(Number, Number) -> Number) -> Result<Vec
         .map(|number| number.comparison(common))
         .find(|arrow| matches!(arrow, ArrowType::Decimal256(..)));
     let common = wide.unwrap_or_else(|| common.arrow());
-    values
-        .into_iter()
-        .map(|value| if value.arrow.is_null() { Ok(value) } else { value.into_type(&common) })
-        .collect()
+    let align = |value: Typed| match value.arrow.is_null() {
+        true => Ok(value.with_parameter_type(&common)),
+        false => value.into_type(&common),
+    };
+    values.into_iter().map(align).collect()
 }
 
 /// `value IN (…)`. As in PostgreSQL, several constants merge into one type, and anything else is

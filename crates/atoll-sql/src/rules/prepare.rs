@@ -10,13 +10,16 @@ use sqlparser::ast::{
 use super::number::DIGITS_MAX;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
+use crate::output_names;
 
-/// Rewrites the numbers of a statement that the planner would read as something else.
+/// Gives names to the columns of a result, and rewrites the numbers of a statement that the planner
+/// would read as something else.
 ///
 /// # Errors
 /// A number with more digits than `numeric` has, which no type would hold exactly, and set
 /// operations that the planner carries out wrongly.
 pub(crate) fn statement(statement: &mut Statement) -> Result<(), SqlError> {
+    output_names::give(statement);
     match statement.visit(&mut Preparation) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),

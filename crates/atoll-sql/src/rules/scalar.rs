@@ -5,7 +5,7 @@ use arrow_buffer::i256;
 use atoll::{DataType, Value};
 
 use super::number::{DIGITS_MAX, Number, Operation};
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 
 /// Why an operation has no result.
@@ -36,7 +36,11 @@ impl Fault {
                 format!("{} out of range, too near to zero: {}", number.name(), shown())
             }
         };
-        SqlError::new(SqlErrorKind::Type, message)
+        let error = SqlError::new(SqlErrorKind::Type, message);
+        match self {
+            Self::DivisionByZero => error.with_cause(Cause::DivisionByZero),
+            _ => error,
+        }
     }
 }
 

@@ -94,7 +94,7 @@ impl Typed {
     /// number stay as they are written.
     pub(super) fn beside(self, other: &Self) -> Result<Self> {
         if self.is_open_parameter() {
-            return Ok(self.into_parameter_of(other));
+            return Ok(self.with_parameter_type(&other.arrow));
         }
         let Some(written) = self.untyped() else { return Ok(self) };
         if other.untyped().is_some() || other.is_text() {
@@ -115,11 +115,11 @@ impl Typed {
 }
 
 impl Typed {
-    /// A parameter with the type of `other`, if that has one.
-    fn into_parameter_of(self, other: &Self) -> Self {
+    /// A parameter without a type with this one, unless it is that of NULL; anything else as it is.
+    pub(super) fn with_parameter_type(self, arrow: &ArrowType) -> Self {
         match self.expr {
-            Expr::Placeholder(Placeholder { id, field: None }) if !other.arrow.is_null() => {
-                let arrow = match &other.arrow {
+            Expr::Placeholder(Placeholder { id, field: None }) if !arrow.is_null() => {
+                let arrow = match arrow {
                     text if text.is_string() => ArrowType::Utf8View,
                     arrow => arrow.clone(),
                 };

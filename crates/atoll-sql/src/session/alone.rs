@@ -82,7 +82,7 @@ impl Alone<'_> {
                         failed = Some(error);
                         Err(TxnError::Abort(AbortReason::Requested))
                     }
-                    Err(Stop::TooManyRows) => {
+                    Err(Stop::TooManyRows | Stop::Passed) => {
                         is_too_long = true;
                         Err(TxnError::Abort(AbortReason::Requested))
                     }

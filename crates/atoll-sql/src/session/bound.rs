@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use atoll::Value;
+use atoll::{Error, Value};
 use sqlparser::ast::Statement;
 
 use super::alone::Alone;
@@ -23,6 +23,7 @@ use crate::result::QueryResult;
 use crate::short::explain;
 use crate::short::plan::Node;
 use crate::short::scalar::Surroundings;
+use crate::txn::read_only;
 
 /// Rows that a query outside a transaction looks at before it is taken for a long one, which
 /// runs faster on a snapshot.
@@ -38,7 +39,7 @@ pub(super) fn now() -> i64 {
 }
 
 /// Whether statements of this kind are bound.
-fn is_bound(statement: &Statement) -> bool {
+pub(super) fn is_bound(statement: &Statement) -> bool {
     matches!(
         statement,
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
@@ -120,7 +121,11 @@ impl SqlSession {
         outcome
     }
 
-    fn run_known(&mut self, known: &Arc<Known>, values: &[Literal]) -> Result<Outcome, SqlError> {
+    pub(super) fn run_known(
+        &mut self,
+        known: &Arc<Known>,
+        values: &[Literal],
+    ) -> Result<Outcome, SqlError> {
         check_count(known.parameters, values.len())?;
         let (began, interrupt) = (self.began(), self.interrupt());
         let Target::Database { db, .. } = &self.target else {
@@ -138,12 +143,13 @@ impl SqlSession {
         let (Ready { known, prepared, around }, db) = (ready, db.clone());
         let inside = open.as_mut().filter(|open| !open.lets_queries_out());
         match &prepared.body {
-            Body::NotShort(reason) if inside.is_some() => Err(not_short(reason)),
+            Body::NotShort(query) if inside.is_some() => Err(not_short(&query.reason)),
             Body::NotShort(_) => self.on_snapshot_of(&known, values),
             Body::Query(query) if query.lock.is_some() => {
                 let bound = (&*prepared, &around);
                 let ran = match open {
                     Some(open) => open.run_bound(&db, bound, &interrupt, true)?,
+                    None if self.read_only => return Err(read_only()),
                     None => {
                         let alone = Alone { db: &db, durability: None, read_only: false };
                         alone.run(&prepared, &around, &interrupt, None)?
@@ -176,13 +182,15 @@ impl SqlSession {
         around: Surroundings,
         values: &[Literal],
     ) -> Result<Outcome, SqlError> {
-        let (interrupt, durability) = (self.interrupt(), self.chosen.now());
+        let (interrupt, durability) = (self.interrupt(), self.settings.now().durability);
         let Target::Database { db, open } = &mut self.target else {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
         };
         let db = db.clone();
         let ran = if let Some(open) = open {
             open.run_bound(&db, (prepared, &around), &interrupt, true)?
+        } else if self.read_only {
+            return Err(read_only());
         } else {
             let alone = Alone { db: &db, durability, read_only: false };
             match &change.verb {
@@ -250,7 +258,7 @@ impl SqlSession {
     fn on_snapshot_of(&mut self, known: &Known, values: &[Literal]) -> Result<Outcome, SqlError> {
         let mut statement = known.statement.clone();
         parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
-        self.query(statement)
+        self.run_long(statement)
     }
 
     /// The rows that the query of an `INSERT` delivers on a snapshot.
@@ -283,7 +291,7 @@ impl SqlSession {
                 Ok(()) => {}
                 Err(ApplyError::Error(error)) => return Err(error),
                 Err(ApplyError::Abort(reason)) => {
-                    return Err(SqlError::new(SqlErrorKind::Aborted, reason));
+                    return Err(SqlError::from(Error::Aborted(reason)));
                 }
             }
         }

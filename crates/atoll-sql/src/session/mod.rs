@@ -2,27 +2,33 @@
 
 mod alone;
 mod bound;
+mod direct;
+mod idle;
+mod prepare;
 mod ready;
 mod transactions;
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
-use atoll::load::LoadOptions;
-use atoll::{
-    ArrowRows, Database, Durability, Snapshot, Table, Transaction, TransactionOptions, TxnResult,
-};
+use atoll::{Database, Durability, Snapshot};
 use sqlparser::ast::{ObjectType, Set, Statement};
 
-use crate::error::{ChangeError, SqlError, SqlErrorKind};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::idle::Slot;
 use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};
-use crate::literal::Literal;
 use crate::load::Source;
 use crate::parse::{self, StatementTokens};
 use crate::result::QueryResult;
-use crate::settings::{self, Assignment, Chosen, Setting};
-use crate::txn::OpenTransaction;
+use crate::rows::Params;
+use crate::settings::{self, Assignment, Setting, Settings};
+use crate::txn::{OpenTransaction, read_only};
 use crate::{copy, ddl, engines, names};
+
+use self::prepare::Given;
+pub use self::prepare::{AsStatement, PreparedStatement};
 
 /// The outcome of a statement.
 #[derive(Debug, Clone)]
@@ -67,13 +73,18 @@ enum Target {
 /// ([`SqlErrorKind::ForkedChild`]).
 pub struct SqlSession {
     target: Target,
-    /// The durability of its commits.
-    chosen: Chosen,
+    settings: Settings,
     /// The modes of its transactions, where they do not say others.
     isolation: Isolation,
     read_only: bool,
     /// Tells whether the running statement is to end.
     question: Option<Arc<Question>>,
+    /// When the running statement is to end.
+    deadline: Option<Instant>,
+    /// The open transaction, between two statements and if there is a limit of that time.
+    resting: Option<Slot<OpenTransaction>>,
+    /// The statements of `PREPARE`.
+    named: HashMap<String, Arc<PreparedStatement>>,
 }
 
 impl SqlSession {
@@ -89,7 +100,16 @@ impl SqlSession {
 
     fn on(target: Target) -> Self {
         let (isolation, read_only) = (Isolation::ReadCommitted, false);
-        Self { target, chosen: Chosen::default(), isolation, read_only, question: None }
+        Self {
+            target,
+            settings: Settings::default(),
+            isolation,
+            read_only,
+            question: None,
+            deadline: None,
+            resting: None,
+            named: HashMap::new(),
+        }
     }
 
     /// Sets the question that tells whether a running statement is to end. The thread that runs the
@@ -102,7 +122,7 @@ impl SqlSession {
 
     /// Whether a transaction is open, between `BEGIN` and `COMMIT` or `ROLLBACK`.
     pub fn in_transaction(&self) -> bool {
-        matches!(self.target, Target::Database { open: Some(_), .. })
+        self.resting.is_some() || matches!(self.target, Target::Database { open: Some(_), .. })
     }
 
     /// Runs exactly one statement, with or without a semicolon at its end.
@@ -110,24 +130,29 @@ impl SqlSession {
     /// # Errors
     /// Those of the statement, which has then changed nothing.
     pub fn execute(&mut self, sql: &str) -> Result<Outcome, SqlError> {
-        self.execute_with(sql, &[])
+        self.execute_with(sql, ())
     }
 
-    /// Runs exactly one statement with values for its parameters, which are written `$1`, `$2`, …
-    /// or `?`. A parameter takes the type of what it stands beside, as a quoted literal does.
+    /// Runs exactly one statement, a text or one that has been prepared, with values for its
+    /// parameters, which are written `$1`, `$2`, … or `?`. A parameter takes the type of what it
+    /// stands beside, as a quoted literal does.
     ///
     /// A statement that has been run before, by any session, is not parsed or planned again.
     ///
     /// # Errors
     /// Those of the statement, which has then changed nothing; another number of values than of
     /// parameters, and values that do not have the types of their parameters.
-    pub fn execute_with(&mut self, sql: &str, values: &[Literal]) -> Result<Outcome, SqlError> {
-        self.check_owner()?;
-        let outcome = self.run(sql, values);
-        if outcome.is_err() {
-            self.fail();
-        }
-        outcome
+    pub fn execute_with(
+        &mut self,
+        statement: impl AsStatement,
+        params: impl Params,
+    ) -> Result<Outcome, SqlError> {
+        self.statement(|session| {
+            params.lend(|values| match statement.given() {
+                Given::Text(sql) => session.run(sql, values),
+                Given::Prepared(prepared) => session.run_prepared(prepared, values),
+            })
+        })
     }
 
     /// Runs the statements of a script in order and stops behind the first that fails, so an error
@@ -147,58 +172,6 @@ impl SqlSession {
             }
         }
         outcomes
-    }
-
-    /// Makes a change that is not a statement: inside the open transaction, or as a transaction of
-    /// its own, which is tried again after an abort. `body` returns the number of rows that it
-    /// touched.
-    ///
-    /// # Errors
-    /// [`ChangeError::Database`] with the error of `body` or of the commit, without any change;
-    /// [`ChangeError::Session`] for a session on a snapshot and a transaction that takes no further
-    /// statement. An open transaction takes none after any of these.
-    pub fn change(
-        &mut self,
-        mut body: impl FnMut(&mut Transaction) -> TxnResult<u64>,
-    ) -> Result<u64, ChangeError> {
-        self.check_owner()?;
-        self.writable("a change")?;
-        let durability = self.chosen.now();
-        match &mut self.target {
-            Target::Database { open: Some(open), .. } => open.run(body),
-            Target::Database { db, open: None } => {
-                let options = TransactionOptions { durability, ..TransactionOptions::default() };
-                let done =
-                    db.session()?.transaction_with(&options, |transaction| body(transaction));
-                Ok(done?)
-            }
-            Target::Snapshot(_) => {
-                Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes").into())
-            }
-        }
-    }
-
-    /// Adds rows to a table: inside the open transaction, or as a transaction of its own.
-    ///
-    /// # Errors
-    /// As [`SqlSession::change`].
-    pub fn insert_arrow(
-        &mut self,
-        table: &Table,
-        batches: &[ArrowRows],
-    ) -> Result<u64, ChangeError> {
-        self.check_owner()?;
-        self.writable("a change")?;
-        let options = LoadOptions { threads: None, durability: self.chosen.now() };
-        match &mut self.target {
-            Target::Database { open: Some(open), .. } => {
-                open.run(|transaction| transaction.insert_arrow(table, batches))
-            }
-            Target::Database { db, open: None } => Ok(db.insert_arrow(table, batches, options)?),
-            Target::Snapshot(_) => {
-                Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes").into())
-            }
-        }
     }
 
     /// Checks that no transaction is open, for an operation that cannot be part of one and is not a
@@ -221,12 +194,28 @@ impl SqlSession {
     }
 
     fn carry_out(&mut self, tokens: StatementTokens) -> Result<Outcome, SqlError> {
-        self.check_owner()?;
-        let outcome = self.run_tokens(None, tokens, &[]);
-        if outcome.is_err() {
+        self.statement(|session| session.run_tokens(None, tokens, &[]))
+    }
+
+    /// Carries out a statement, and fails the open transaction with it.
+    fn statement<R>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Result<R, SqlError>,
+    ) -> Result<R, SqlError> {
+        self.begin_statement()?;
+        let done = run(self);
+        if done.is_err() {
             self.fail();
         }
-        outcome
+        self.rest();
+        done
+    }
+
+    fn begin_statement(&mut self) -> Result<(), SqlError> {
+        self.check_owner()?;
+        self.wake()?;
+        self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);
+        Ok(())
     }
 
     /// Notes that a statement of the open transaction has failed.
@@ -244,20 +233,20 @@ impl SqlSession {
                 }
                 match Setting::named(variable) {
                     Some(setting) => self.show(setting),
-                    None => self.query(statement),
+                    None => self.run_long(statement),
                 }
             }
             Statement::Query(_)
             | Statement::ExplainTable { .. }
             | Statement::ShowTables { .. }
-            | Statement::ShowColumns { .. } => self.query(statement),
+            | Statement::ShowColumns { .. } => self.run_long(statement),
             Statement::Explain { statement: ref inner, analyze, verbose, ref options, .. } => {
                 let is_plain = !analyze && !verbose && options.is_none();
                 if is_plain && let Some(shown) = self.explain(inner)? {
                     return Ok(Outcome::Rows(shown));
                 }
                 if matches!(inner.as_ref(), Statement::Query(_)) {
-                    return self.query(statement);
+                    return self.run_long(statement);
                 }
                 Err(SqlError::unsupported("EXPLAIN shows the plans of queries and of changes"))
             }
@@ -265,7 +254,7 @@ impl SqlSession {
                 let db = self.outside_transaction("CREATE TABLE")?;
                 ddl::create_table(db, &create)?;
                 // It survives what the database's commits do, and no less than this session's.
-                if self.chosen.now().is_some_and(|wanted| wanted != Durability::None) {
+                if self.settings.now().durability.is_some_and(|wanted| wanted != Durability::None) {
                     db.flush()?;
                 }
                 Ok(Outcome::done("CREATE TABLE", 0))
@@ -300,6 +289,13 @@ impl SqlSession {
                 self.open("ROLLBACK TO SAVEPOINT")?.roll_back_to(&names::fold(&name))?;
                 Ok(Outcome::done("ROLLBACK", 0))
             }
+            Statement::Prepare { name, data_types, statement } => {
+                self.prepare_named(&name, &data_types, *statement)
+            }
+            Statement::Execute { name, parameters, .. } => {
+                self.execute_named(name.as_ref(), &parameters)
+            }
+            Statement::Deallocate { name, .. } => self.deallocate(&name),
             Statement::Set(set) => {
                 if let Some(level) = isolation::default_level(&set)? {
                     return self.set_modes(Modes { isolation: Some(level), read_only: None }, true);
@@ -340,13 +336,16 @@ impl SqlSession {
             return Err(SqlError::new(SqlErrorKind::Syntax, message)
                 .with_hint(Some("BEGIN first, or SET it for the session".to_owned())));
         }
-        self.chosen.set(assignment, in_transaction);
+        self.settings.set(assignment, in_transaction);
+        if self.settings.now().idle.is_some() {
+            self.check_idle_watch()?;
+        }
         Ok(Outcome::done(tag, 0))
     }
 
     fn show(&self, setting: Setting) -> Result<Outcome, SqlError> {
         let db = self.writable("SHOW of what commits survive")?;
-        let shown = setting.show(self.chosen.now().or(db.durability()));
+        let shown = setting.show(self.settings.now(), db.durability());
         Ok(Outcome::Rows(QueryResult::of_text(setting.name(), &shown)))
     }
 
@@ -363,11 +362,12 @@ impl SqlSession {
 
     /// Loads a file, in the open transaction or in one of its own.
     fn copy(&mut self, source: &Source) -> Result<u64, SqlError> {
-        let (durability, interrupt) = (self.chosen.now(), self.interrupt());
+        let (durability, interrupt) = (self.settings.now().durability, self.interrupt());
         match &mut self.target {
             Target::Database { open: Some(open), .. } => {
                 open.apply(|t| source.load(t, &interrupt, &mut |_| {}))
             }
+            Target::Database { open: None, .. } if self.read_only => Err(read_only()),
             Target::Database { db, open: None } => {
                 source.load_alone(db, durability, &interrupt, &mut |_| {})
             }
@@ -378,10 +378,10 @@ impl SqlSession {
     }
 
     fn interrupt(&self) -> Interrupt {
-        Interrupt::new(self.question.clone())
+        Interrupt::new(self.question.clone(), self.deadline, self.settings.now().lock)
     }
 
-    fn query(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
+    fn run_long(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
         self.rows(statement).map(Outcome::Rows)
     }
 
@@ -439,7 +439,7 @@ fn unsupported(statement: &Statement) -> SqlError {
     let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
         "the statements are CREATE TABLE, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
-         SAVEPOINT, RELEASE, SELECT, EXPLAIN, SHOW, SET and RESET"
+         SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))
 }

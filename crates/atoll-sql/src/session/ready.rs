@@ -78,8 +78,16 @@ pub(super) fn ready(
     match known.inferred().map_or_else(|| binder.bind(&known.statement), Ok) {
         Ok(prepared) => {
             known.keep_inferred(&prepared);
-            if let Ok(around) = prepared.surroundings(values, began)? {
-                return Ok(Ready::new(known, prepared, around));
+            match &prepared.body {
+                // With the types of the values it may be short.
+                Body::NotShort(query) if query.has_untyped_parameter(values.len()) => {
+                    failed = Some(NotShort::new(&query.reason).into());
+                }
+                _ => {
+                    if let Ok(around) = prepared.surroundings(values, began)? {
+                        return Ok(Ready::new(known, prepared, around));
+                    }
+                }
             }
         }
         Err(Unbound::Error(error)) if values.is_empty() => {
@@ -125,17 +133,23 @@ pub(super) fn ready(
 
 /// A query that is not short; a change has no other way to run.
 fn only_on_snapshot(known: &Known, reason: NotShort) -> Result<Arc<Prepared>, SqlError> {
-    match known.statement {
-        Statement::Query(_) => Ok(Arc::new(Prepared::not_short(reason.0))),
+    match &known.statement {
+        Statement::Query(query) if !query.locks.is_empty() => {
+            let message = format!("{} is not supported with FOR UPDATE and FOR SHARE", reason.0);
+            Err(SqlError::unsupported(message))
+        }
+        Statement::Query(_) => Ok(Arc::new(Prepared::not_short(reason.0, None))),
         _ => Err(SqlError::unsupported(format!("{} is not supported in a change", reason.0))),
     }
 }
 
 /// A query that could not be bound runs on a snapshot, where its error, if it is one, shows.
 fn not_bound(known: &Known, error: SqlError) -> Result<Arc<Prepared>, SqlError> {
-    match known.statement {
-        Statement::Query(_) if error.kind() != SqlErrorKind::Cancelled => {
-            Ok(Arc::new(Prepared::not_short(error.message().to_owned())))
+    match &known.statement {
+        Statement::Query(query)
+            if query.locks.is_empty() && error.kind() != SqlErrorKind::Cancelled =>
+        {
+            Ok(Arc::new(Prepared::not_short(error.message().to_owned(), None)))
         }
         _ => Err(error),
     }

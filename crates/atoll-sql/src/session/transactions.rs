@@ -3,7 +3,7 @@
 use sqlparser::ast::Ident;
 
 use super::{Outcome, SqlSession, Target, bound};
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::isolation::{Isolation, Modes};
 use crate::literal::Literal;
 use crate::names;
@@ -66,7 +66,8 @@ impl SqlSession {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
         };
         if open.is_some() {
-            return Err(SqlError::new(SqlErrorKind::Syntax, "a transaction is open already"));
+            return Err(SqlError::new(SqlErrorKind::Syntax, "a transaction is open already")
+                .with_cause(Cause::OpenTransaction));
         }
         *open = Some(OpenTransaction::begin(db, bound::now(), isolation, read_only)?);
         Ok(Outcome::done("BEGIN", 0))
@@ -129,6 +130,7 @@ impl SqlSession {
             _ => {
                 let message = format!("{what} needs an open transaction");
                 Err(SqlError::new(SqlErrorKind::Syntax, message)
+                    .with_cause(Cause::NoTransaction)
                     .with_hint(Some("BEGIN one".to_owned())))
             }
         }
@@ -141,19 +143,20 @@ impl SqlSession {
         }
         .ok_or_else(|| {
             SqlError::new(SqlErrorKind::Syntax, "no transaction is open")
+                .with_cause(Cause::NoTransaction)
                 .with_hint(Some("each statement outside BEGIN … COMMIT is one by itself".into()))
         })
     }
 
     pub(super) fn commit(&mut self) -> Result<Outcome, SqlError> {
-        let committed = self.take_open()?.commit(self.chosen.now());
-        self.chosen.end(matches!(committed, Ok(true)));
+        let committed = self.take_open()?.commit(self.settings.now().durability);
+        self.settings.end(matches!(committed, Ok(true)));
         Ok(Outcome::done(if committed? { "COMMIT" } else { "ROLLBACK" }, 0))
     }
 
     pub(super) fn rollback(&mut self) -> Result<Outcome, SqlError> {
         drop(self.take_open()?);
-        self.chosen.end(false);
+        self.settings.end(false);
         Ok(Outcome::done("ROLLBACK", 0))
     }
 }

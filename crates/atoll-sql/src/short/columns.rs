@@ -8,6 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::compile::NotShort;
 use super::compile::expr::data_type;
+use crate::output_names;
 
 /// The columns of a result.
 #[derive(Debug, Clone)]
@@ -26,7 +27,8 @@ impl Columns {
         let types = fields.iter().map(|field| data_type(field.data_type()));
         let types = types.collect::<Result<_, _>>()?;
         let plain = fields.iter().map(|field| {
-            Field::new(field.name().clone(), field.data_type().clone(), field.is_nullable())
+            let name = output_names::shown(field.name());
+            Field::new(name, field.data_type().clone(), field.is_nullable())
         });
         let schema = Arc::new(Schema::new(plain.collect::<Vec<_>>()));
         Ok(Arc::new(Self { schema, types }))

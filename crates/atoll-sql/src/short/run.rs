@@ -58,6 +58,8 @@ pub(crate) enum Stop {
     Error(SqlError),
     /// It has looked at more rows than it may.
     TooManyRows,
+    /// It has passed by rows that other transactions hold.
+    Passed,
 }
 
 impl From<TxnError> for Stop {

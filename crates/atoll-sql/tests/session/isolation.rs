@@ -231,3 +231,31 @@ fn transactions_that_meet_on_one_row_all_commit() {
     let count = rows(&mut session, "SELECT count(*) FROM history");
     assert_eq!(count, [(SESSIONS * EACH).to_string()]);
 }
+
+/// As in PostgreSQL, what is looked at but not changed is not held, and an error lets go of all.
+#[test]
+fn a_row_that_does_not_match_is_not_held_and_a_failed_transaction_holds_nothing() {
+    let db = patient();
+    let mut one = SqlSession::on_database(db.clone());
+    let mut other = SqlSession::on_database(db);
+    tag(&mut one, "CREATE TABLE r (k int PRIMARY KEY, v int)");
+    tag(&mut one, "INSERT INTO r VALUES (1, 1), (2, 1)");
+    tag(&mut other, "SET lock_timeout = '1s'");
+    for sql in [
+        "UPDATE r SET v = 4 WHERE k = 1 AND v = 77",
+        "DELETE FROM r WHERE k = 1 AND v = 77",
+        "SELECT v FROM r WHERE k = 1 AND v = 77 FOR UPDATE",
+    ] {
+        tag(&mut one, "BEGIN");
+        one.execute(sql).unwrap();
+        assert_eq!(tag(&mut other, "UPDATE r SET v = 2 WHERE k = 1"), "UPDATE 1", "{sql}");
+        tag(&mut one, "COMMIT");
+    }
+    tag(&mut one, "BEGIN");
+    tag(&mut one, "UPDATE r SET v = 5 WHERE k = 1");
+    error(&mut one, "INSERT INTO r VALUES (2, 0)");
+    assert_eq!(tag(&mut other, "UPDATE r SET v = v + 1 WHERE v > 0"), "UPDATE 2");
+    assert_eq!(error(&mut one, "SELECT 1").sqlstate(), "25P02");
+    assert_eq!(tag(&mut one, "COMMIT"), "ROLLBACK");
+    assert_eq!(rows(&mut one, "SELECT v FROM r ORDER BY k"), ["3", "2"]);
+}

@@ -16,7 +16,6 @@ const TABLES: &str = "
 fn no_message_shows_the_insides_of_a_library() {
     let mut session = session(TABLES);
     for sql in [
-        "SELECT 1 AS a, 2 AS a",
         "SELECT nope(1)",
         "SELECT abss(1)",
         "SELECT abs('x', 2)",
@@ -112,10 +111,6 @@ fn messages_say_what_to_do() {
         format!("{} | {}", error.message(), error.hint().unwrap_or_default())
     };
     for (sql, wanted) in [
-        (
-            "SELECT 1 AS a, 2 AS a",
-            "two columns of the result would have the name \"a\" | name one with AS",
-        ),
         ("SELECT abss(1)", "function abss does not exist | did you mean abs?"),
         ("SELECT pg_sleep(1)", "function pg_sleep does not exist | "),
         ("SELECT sum(name) FROM t", "sum takes numbers, not text; cast the text | "),
@@ -173,7 +168,7 @@ fn clauses_that_are_not_carried_out_are_refused() {
         ("SELECT * FROM t TABLESAMPLE BERNOULLI (10)", "TABLESAMPLE"),
         ("SELECT * FROM t TABLESAMPLE SYSTEM (10) REPEATABLE (1)", "TABLESAMPLE"),
         ("SELECT (SELECT count(*) FROM t TABLESAMPLE SYSTEM (1))", "TABLESAMPLE"),
-        ("SELECT * FROM t FOR SHARE NOWAIT", "FOR SHARE"),
+        ("SELECT * FROM t FOR SHARE NOWAIT", "NOWAIT"),
         ("SELECT * FROM (SELECT * FROM t FOR UPDATE SKIP LOCKED) x", "FOR UPDATE"),
         ("SELECT * FROM t ORDER BY id FETCH FIRST 1 ROWS WITH TIES", "WITH TIES"),
         ("SELECT * FROM t ORDER BY id FETCH FIRST 50 PERCENT ROWS ONLY", "PERCENT"),

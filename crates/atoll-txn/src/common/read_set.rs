@@ -149,7 +149,7 @@ impl ReadSet {
     pub fn update_if_there(&mut self, place: Place, seen: Seen, word: u64) {
         match seen {
             Seen::Present => self.update(place, word),
-            Seen::Absent => self.read(place, word),
+            Seen::Absent | Seen::Held => self.read(place, word),
         }
     }
 

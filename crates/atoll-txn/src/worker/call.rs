@@ -87,6 +87,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.txn.stopwatch.start::<M>();
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
         self.txn.read_only = how.read_only;
+        self.txn.tries = false;
         self.txn.hurried = how.hurried && !(S::READERS_NEVER_ABORT && how.read_only);
         let cuts = self.engine.memory().cuts();
         self.txn.phase = Phase::Open;
@@ -238,18 +239,52 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     ) -> Result<(), OpError> {
         let waited = match conflict {
             Conflict::Abort(reason) => Err(reason),
+            Conflict::WouldBlock(_) if self.txn.tries && *round >= SPIN_ROUNDS_MAX => {
+                return Err(OpError::Held);
+            }
             Conflict::WouldBlock(_) if self.txn.hurried && *round >= self.rounds_max() => {
                 Err(AbortReason::Denied)
             }
             Conflict::WouldBlock(_)
-                if round.is_multiple_of(ROUNDS_PER_QUESTION) && self.gives_up() =>
+                if round.is_multiple_of(ROUNDS_PER_QUESTION) && self.gives_up(*round == 0) =>
             {
                 Err(AbortReason::Timeout)
+            }
+            // It gives up soon, so it is no part of a deadlock, and the scheme need not know.
+            Conflict::WouldBlock(_) if self.txn.tries || self.txn.hurried => {
+                M::wait(*round);
+                Ok(())
             }
             Conflict::WouldBlock(place) => self.wait_for(place, *round),
         };
         *round = round.saturating_add(1);
         waited.map_err(|reason| self.abort_with(reason))
+    }
+
+    /// Makes reads pass by the rows that other transactions hold, or ends that, see
+    /// [`Scheme::read_past`]. Returns how many rows were passed by; `None` if the scheme cannot.
+    pub fn read_past(&mut self, is_on: bool) -> Option<u64> {
+        let Self { engine, txn, .. } = self;
+        S::RELEASES_READS.then(|| engine.scheme.read_past(&mut txn.local, is_on))
+    }
+
+    /// Waits until the row that reads have passed by last can be had.
+    ///
+    /// # Errors
+    /// [`OpError::Abort`].
+    pub fn await_passed(&mut self) -> Result<(), OpError> {
+        self.check_open()?;
+        let mut round = 0;
+        loop {
+            let Self { engine, thread: Thread { member, .. }, txn } = self;
+            let section = member.enter();
+            let read = engine.scheme.read_passed(&mut txn.local, engine.tables());
+            drop(section);
+            match read {
+                Ok(()) => return Ok(()),
+                Err(conflict) => self.on_conflict(conflict, &mut round)?,
+            }
+        }
     }
 
     /// Sets what is asked while the transaction waits for others: if the answer is yes, it is
@@ -258,8 +293,8 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.txn.patience = patience;
     }
 
-    fn gives_up(&mut self) -> bool {
-        self.txn.patience.as_mut().is_some_and(|patience| patience())
+    fn gives_up(&mut self, is_first: bool) -> bool {
+        self.txn.patience.as_mut().is_some_and(|patience| patience(is_first))
     }
 
     /// Rounds that a hurried transaction waits.

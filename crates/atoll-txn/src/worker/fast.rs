@@ -181,7 +181,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             }
             // As in `ask_write_of`: the grant is of no use.
             Ok(Seen::Present) => Conflict::from(AbortReason::Changed).into(),
-            Ok(Seen::Absent) => Fast::Fallback,
+            Ok(Seen::Absent | Seen::Held) => Fast::Fallback,
             Err(conflict) => conflict.into(),
         }
     }

@@ -77,6 +77,35 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         Ok(found)
     }
 
+    /// As [`Call::update_with`], but only if no other transaction holds the row: `None` if one
+    /// does.
+    ///
+    /// # Errors
+    /// As [`Call::update_with`].
+    pub fn try_update_with(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        body: Editor<'_, M>,
+    ) -> Result<Option<bool>, OpError> {
+        self.check_writable(table)?;
+        let wanted = self.wanted(table, key, true)?;
+        self.txn.tries = true;
+        let found = self.until_done(table, |txn, (engine, context, change)| {
+            let found = txn.locate(context, wanted);
+            txn.edit(engine, context, change, wanted, found, &mut *body)
+        });
+        self.txn.tries = false;
+        match found {
+            Ok(found) => {
+                self.add_entries(table)?;
+                Ok(Some(found))
+            }
+            Err(OpError::Held) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Changes columns of the row with this key. Returns false if there is none.
     ///
     /// # Errors
@@ -214,7 +243,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             Ok(Seen::Present) => Step::Done(true),
             // In place, the row is no longer that of the key. At commit, it may also be absent.
             Ok(Seen::Absent) if Self::IN_PLACE || !is_it() => Step::Again,
-            Ok(Seen::Absent) => Step::Done(false),
+            Ok(Seen::Absent | Seen::Held) => Step::Done(false),
             Err(conflict) => Step::Conflict(conflict),
         }
     }
@@ -378,7 +407,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
                     // As in `ask_write_of`: the grant is of no use.
                     Ok(Seen::Present) => Some(AbortReason::Changed.into()),
                     Ok(Seen::Absent) if !meta.has_hash(hash) => return Step::Again,
-                    Ok(Seen::Absent) => {
+                    Ok(Seen::Absent | Seen::Held) => {
                         return self.note_absence(engine, context, hash, Step::Done(false));
                     }
                     Err(conflict) => Some(conflict),

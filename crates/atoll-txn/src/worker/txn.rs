@@ -22,6 +22,8 @@ pub(super) struct TxnState<S: Scheme<M>, M: Machine> {
     pub(super) phase: Phase,
     pub(super) read_only: bool,
     pub(super) hurried: bool,
+    /// Its operation gives up if another transaction holds the row, and the transaction goes on.
+    pub(super) tries: bool,
     /// Asked while it waits for others: whether it is to give up.
     pub(super) patience: Option<Patience>,
     /// It is upkeep of the database and is not counted.
@@ -48,8 +50,9 @@ pub(super) struct TxnState<S: Scheme<M>, M: Machine> {
     pub(super) entry_key: Vec<u8>,
 }
 
-/// Tells whether a transaction that waits for others is to give up.
-pub type Patience = Box<dyn FnMut() -> bool + Send>;
+/// Tells whether a transaction that waits for others is to give up. It is told whether a wait has
+/// just begun.
+pub type Patience = Box<dyn FnMut(bool) -> bool + Send>;
 
 /// Where a transaction is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +72,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             phase: Phase::Idle,
             read_only: false,
             hurried: false,
+            tries: false,
             patience: None,
             upkeep: false,
             is_broken: false,

@@ -15,7 +15,7 @@ use atoll_storage::Schema;
 use atoll_txn::{Component, SchemeKind, TableOptions};
 
 use crate::acknowledger::Acknowledger;
-use crate::core::{Core, Engine};
+use crate::core::{Core, Engine, new_catalog_version};
 use crate::counters::{Accounting, Counters, MemoryAccount};
 use crate::durable::RecoveryReport;
 use crate::durable::flusher::Flusher;
@@ -188,7 +188,7 @@ impl Database {
             return Err(LogError::NoTablespace(wanted, count).into());
         }
         let core = engine.create_table(name, schema, options).map_err(Error::of_op)?;
-        self.0.core.catalog_version.fetch_add(1, Ordering::Release);
+        self.0.core.catalog_version.store(new_catalog_version(), Ordering::Release);
         if let Some(acknowledger) = self.0.core.acknowledger.get() {
             acknowledger.acknowledge_all()?;
         }
@@ -216,7 +216,8 @@ impl Database {
         tables.iter().map(|table| table.name().to_owned()).collect()
     }
 
-    /// The version of its catalog: as long as it stays the same, every name means the same.
+    /// The version of its catalog: as long as it stays the same, every name means the same. No
+    /// other database of this process has the same.
     pub fn catalog_version(&self) -> u64 {
         self.0.core.catalog_version.load(Ordering::Acquire)
     }

@@ -228,6 +228,15 @@ impl Transaction {
     /// ```
     pub fn rollback(self) {}
 
+    /// Rolls back now, and keeps the transaction, which takes no further operation.
+    pub fn abort(&mut self) {
+        if self.is_owner()
+            && let Some(txn) = &mut self.txn
+        {
+            txn.abort(AbortReason::Requested);
+        }
+    }
+
     /// Sets what is asked now and then while the transaction waits for others, on its thread: if
     /// the answer is yes, it gives up and is rolled back. `None` lets it wait as long as its scheme
     /// does.
@@ -248,6 +257,25 @@ impl Transaction {
     /// As [`Transaction::insert`].
     pub fn release_reads(&mut self) -> TxnResult<bool> {
         self.change(|txn| txn.release_reads())
+    }
+
+    /// Makes reads pass by the rows that other transactions hold, as if there were none, or ends
+    /// that. Returns how many rows were passed by before. Such reads find rows that can be had at
+    /// once; the transaction is not serializable if it relies on them. `None`, without any effect,
+    /// under a scheme that cannot [release reads](Transaction::release_reads).
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    pub fn read_past(&mut self, is_on: bool) -> TxnResult<Option<u64>> {
+        self.change(|txn| txn.read_past(is_on))
+    }
+
+    /// Waits until the row that reads have [passed by](Transaction::read_past) last can be had.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    pub fn await_passed(&mut self) -> TxnResult<()> {
+        self.change(|txn| txn.await_passed())
     }
 
     /// Lets go of the worker until the next operation. An open transaction that is parked keeps its

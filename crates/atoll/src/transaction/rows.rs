@@ -108,6 +108,23 @@ impl Transaction {
         Ok(result.filter(|_| found))
     }
 
+    /// As [`Transaction::update_with`], but only if no other transaction holds the row: `None` if
+    /// one does.
+    ///
+    /// # Errors
+    /// As [`Transaction::update_with`].
+    pub fn try_update_with<R>(
+        &mut self,
+        table: &Table,
+        key: &[Value],
+        mut body: impl FnMut(&mut RowEdit<'_>) -> R,
+    ) -> TxnResult<Option<Option<R>>> {
+        let mut result = None;
+        let edit = &mut |row: &mut RowEdit<'_>| result = Some(body(row));
+        let found = self.change(|txn| txn.try_update_with(&table.core, key, edit))?;
+        Ok(found.map(|found| result.filter(|_| found)))
+    }
+
     /// Deletes the row with this primary key. Returns false when there is no such row.
     ///
     /// # Errors

@@ -1,13 +1,15 @@
 //! Binding of `INSERT`.
 
+use std::ops::ControlFlow;
+
 use atoll::{Table, Value};
 use sqlparser::ast::{
     ConflictTarget, Expr, Ident, Insert, ObjectName, OnConflict, OnConflictAction, OnInsert, Query,
-    SetExpr, Spanned, Statement, TableObject, Values,
+    SetExpr, Spanned, Statement, TableObject, Values, visit_expressions,
 };
 use sqlparser::tokenizer::Span;
 
-use super::target::{Target, assignments, named, refuse, select};
+use super::target::{Target, assignments, is_default, named, refuse, select};
 use super::{Cell, Change, Conflict, Delivery, Source, Verb};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::live::{EXCLUDED, TARGET};
@@ -28,18 +30,19 @@ impl Binder<'_> {
         let target = self.insert_target(insert)?;
         let columns =
             names::target_columns(&target.table, insert.columns.iter().map(names::column_name))?;
-        let Some(source) = &insert.source else {
-            return Err(SqlError::unsupported("INSERT … DEFAULT VALUES is not supported")
-                .with_hint(Some("columns have no defaults; write VALUES (…)".to_owned()))
-                .into());
+        let is_plain = |source: &Query| {
+            source.with.is_none() && source.order_by.is_none() && source.limit_clause.is_none()
         };
-        let plain =
-            source.with.is_none() && source.order_by.is_none() && source.limit_clause.is_none();
-        let rows = match source.body.as_ref() {
-            SetExpr::Values(values) if plain => {
+        let rows = match insert.source.as_ref().map(|source| (source, source.body.as_ref())) {
+            // DEFAULT VALUES.
+            None => {
+                let row = columns.iter().map(|_| Cell::Value(Value::Null)).collect();
+                Source::Written(vec![row])
+            }
+            Some((source, SetExpr::Values(values))) if is_plain(source) => {
                 Source::Written(self.written(values, &columns, &target, compiler)?)
             }
-            _ => self.delivered(source, &columns, compiler)?,
+            Some((source, _)) => self.delivered(source, &columns, compiler)?,
         };
         let on_conflict = match &insert.on {
             None => None,
@@ -103,6 +106,9 @@ impl Binder<'_> {
             let mut row: Vec<Cell> =
                 schema.columns().iter().map(|_| Cell::Value(Value::Null)).collect();
             for (expr, column) in expressions.iter().zip(columns) {
+                if is_default(expr) {
+                    continue;
+                }
                 if let Some(number) = parameters::parameter(expr) {
                     let data_type = schema.columns()[*column].data_type;
                     let scalar = compiler.parameter(Slot { number, data_type });
@@ -120,21 +126,32 @@ impl Binder<'_> {
             rows.push(row);
         }
         if !others.is_empty() {
-            let items = named(others.iter().map(|(.., expr)| expr.clone())).collect();
-            let plan = self.plan(select(items, Vec::new(), None), None)?;
-            let node = compiler.plan(&plan)?;
-            let types = value_types(&plan)?;
-            let scalars = match node {
-                Node::Project { input, columns } if matches!(*input, Node::Empty { .. }) => columns,
-                _ => return Err(NotShort::new("such a subquery in VALUES").into()),
-            };
-            for ((row, column, _), (scalar, from)) in
-                others.into_iter().zip(scalars.into_iter().zip(types))
-            {
-                rows[row][column] = Cell::Scalar { scalar, from };
+            // Several subqueries in one SELECT would become a join.
+            let (alone, together): (Vec<_>, Vec<_>) =
+                others.into_iter().partition(|(.., expr)| has_subquery(expr));
+            let groups = alone.into_iter().map(|one| vec![one]).chain([together]);
+            for group in groups.filter(|group| !group.is_empty()) {
+                let exprs = group.iter().map(|(.., expr)| expr.clone()).collect();
+                for ((row, column, _), cell) in group.into_iter().zip(self.cells(exprs, compiler)?)
+                {
+                    rows[row][column] = cell;
+                }
             }
         }
         Ok(rows)
+    }
+
+    /// Expressions without columns, bound.
+    fn cells(&self, exprs: Vec<Expr>, compiler: &mut Compiler) -> Result<Vec<Cell>, Unbound> {
+        let plan = self.plan(select(named(exprs).collect(), Vec::new(), None), None)?;
+        let node = compiler.plan(&plan)?;
+        let types = value_types(&plan)?;
+        let scalars = match node {
+            Node::Project { input, columns } if matches!(*input, Node::Empty { .. }) => columns,
+            _ => return Err(NotShort::new("such a subquery in VALUES").into()),
+        };
+        let cell = |(scalar, from)| Cell::Scalar { scalar, from };
+        Ok(scalars.into_iter().zip(types).map(cell).collect())
     }
 
     /// Rows that a query delivers.
@@ -194,6 +211,14 @@ impl Binder<'_> {
         };
         Ok(Conflict { index, any, update })
     }
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let is_query = |inner: &Expr| match inner {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(expr, is_query).is_break()
 }
 
 /// The unique index over exactly these columns; `None` for the primary key.

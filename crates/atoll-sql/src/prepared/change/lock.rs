@@ -1,12 +1,12 @@
 //! Binding of `SELECT … FOR UPDATE` and `FOR SHARE`, which hold the rows of one table until the
 //! transaction ends. Both hold them against changes and against each other.
 
-use sqlparser::ast::{GroupByExpr, Query, Select, SelectItem, SetExpr, Statement};
+use sqlparser::ast::{GroupByExpr, NonBlock, Query, Select, SelectItem, SetExpr, Statement};
 
 use super::target::select;
 use crate::error::SqlError;
 use crate::live::TARGET;
-use crate::prepared::query::{Binder, Lock, ShortQuery};
+use crate::prepared::query::{Binder, Held, Lock, ShortQuery};
 use crate::prepared::{Body, Prepared, Unbound};
 use crate::short::columns::Columns;
 use crate::short::compile::{Compiler, NotShort};
@@ -16,16 +16,27 @@ impl Binder<'_> {
     /// Binds a query that locks rows.
     ///
     /// # Errors
-    /// Anything but rows of one table as they are; NOWAIT and SKIP LOCKED.
+    /// Anything but rows of one table as they are; NOWAIT and SKIP LOCKED under a scheme without
+    /// waits.
     pub(crate) fn locking(&self, query: &Query) -> Result<Prepared, Unbound> {
         let refused = |what: &str| {
             let message = format!("{what} is not supported with FOR UPDATE and FOR SHARE");
             let hint = "lock the rows of one table by themselves, and read the rest behind it";
             Unbound::from(SqlError::unsupported(message).with_hint(Some(hint.to_owned())))
         };
-        if let Some(how) = query.locks.iter().find_map(|lock| lock.nonblock.as_ref()) {
-            return Err(refused(&how.to_string()));
-        }
+        let held = match query.locks.iter().find_map(|lock| lock.nonblock) {
+            None => Held::Wait,
+            Some(how) if !self.db.scheme().releases_reads() => {
+                let message = format!(
+                    "{how} needs a scheme in which transactions wait for each other, and this \
+                     database has {}",
+                    self.db.scheme()
+                );
+                return Err(SqlError::unsupported(message).into());
+            }
+            Some(NonBlock::Nowait) => Held::Fail,
+            Some(NonBlock::SkipLocked) => Held::Skip,
+        };
         let SetExpr::Select(body) = query.body.as_ref() else { return Err(refused("UNION")) };
         if query.with.is_some() {
             return Err(refused("WITH"));
@@ -50,7 +61,7 @@ impl Binder<'_> {
             return Err(NotShort::new("a subquery beside FOR UPDATE").into());
         }
         let columns = Columns::of(&plan)?;
-        let lock = Lock { table: target.table, again };
+        let lock = Lock { table: target.table, again, held };
         let query = ShortQuery { node: find, columns, lock: Some(lock) };
         Ok(Prepared::new(Body::Query(query), compiler))
     }
@@ -59,7 +70,7 @@ impl Binder<'_> {
 /// Whether a plan over a row that is given makes that row or none.
 fn again_gives_each_row(node: &Node) -> bool {
     match node {
-        Node::Access(_) => true,
+        Node::Access(_) | Node::Empty { has_row: false, .. } => true,
         Node::Project { input, .. } | Node::Filter { input, .. } => again_gives_each_row(input),
         _ => false,
     }

@@ -186,6 +186,9 @@ impl Binder<'_> {
         let columns = columns.into_iter().zip(change.types).collect();
         let Found { find, again, .. } = change;
         let verb = Verb::Update(Assignments { find, again, columns });
+        if update.from.is_some() {
+            refuse_wildcards(update.returning.as_ref())?;
+        }
         let returning = self.returning(update.returning.as_ref(), &target, compiler)?;
         Ok(Change { table: target.table, verb, returning })
     }
@@ -238,6 +241,9 @@ impl Binder<'_> {
             true => Some(self.over_target(&keys, &target, true, compiler)?.0),
             false => None,
         };
+        if delete.using.is_some() {
+            refuse_wildcards(delete.returning.as_ref())?;
+        }
         let returning = self.returning(delete.returning.as_ref(), &target, compiler)?;
         Ok(Change { table: target.table, verb: Verb::Delete { find, again }, returning })
     }
@@ -271,6 +277,19 @@ impl Change {
             _ => format!("   {line}"),
         });
         std::iter::once(title).chain(below).collect()
+    }
+}
+
+/// Refuses `RETURNING *` beside other tables, the columns of which it would return too.
+fn refuse_wildcards(items: Option<&Vec<SelectItem>>) -> Result<(), SqlError> {
+    let is_wildcard = |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_));
+    match items.into_iter().flatten().find(is_wildcard) {
+        None => Ok(()),
+        Some(item) => {
+            let message = "RETURNING * is not supported beside other tables";
+            let hint = "name columns of the table that is changed".to_owned();
+            Err(SqlError::unsupported(message).at(item.span()).with_hint(Some(hint)))
+        }
     }
 }
 

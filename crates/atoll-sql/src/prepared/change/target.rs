@@ -119,11 +119,7 @@ pub(super) fn assignments(
 ) -> Result<(Vec<usize>, Vec<Expr>), SqlError> {
     let schema = table.schema();
     let (mut columns, mut values): (Vec<usize>, Vec<Expr>) = (Vec::new(), Vec::new());
-    for assignment in assignments {
-        let AssignmentTarget::ColumnName(name) = &assignment.target else {
-            return Err(SqlError::unsupported("SET takes one column at a time")
-                .at(assignment.target.span()));
-        };
+    for (name, value) in pairs(assignments)? {
         let ident = names::column_name(name)?;
         let column = names::position(schema, table.name(), ident)?;
         if columns.contains(&column) {
@@ -131,20 +127,55 @@ pub(super) fn assignments(
             return Err(SqlError::new(SqlErrorKind::Syntax, message).at(ident.span));
         }
         let data_type = schema.columns()[column].data_type;
-        let value = match (parameters::parameter(&assignment.value), &assignment.value) {
+        let given = match (parameters::parameter(value), value) {
             (Some(at), _) => parameters::declared(at, data_type),
-            // What a constant is, its column decides: a text may be a date, a number exact.
-            (None, Expr::Value(value)) if !matches!(value.value, SqlValue::Placeholder(_)) => {
-                if let Some(literal) = eval::constant(&assignment.value) {
+            (None, value) if is_default(value) => Some(Expr::value(SqlValue::Null)),
+            // What a constant is, its column decides: a text may be a date, a number exact. NULL is
+            // an error only if a row would get it.
+            (None, Expr::Value(constant))
+                if !matches!(constant.value, SqlValue::Placeholder(_) | SqlValue::Null) =>
+            {
+                if let Some(literal) = eval::constant(value) {
                     let checked = literal?.into_column(schema, column);
-                    checked.map_err(|error| error.at(assignment.value.span()))?;
+                    checked.map_err(|error| error.at(value.span()))?;
                 }
                 None
             }
             _ => None,
         };
         columns.push(column);
-        values.push(value.unwrap_or_else(|| assignment.value.clone()));
+        values.push(given.unwrap_or_else(|| value.clone()));
     }
     Ok((columns, values))
+}
+
+/// Columns with their values; `(a, b) = (1, 2)` are two.
+fn pairs(assignments: &[Assignment]) -> Result<Vec<(&ObjectName, &Expr)>, SqlError> {
+    let mut pairs = Vec::with_capacity(assignments.len());
+    for assignment in assignments {
+        match (&assignment.target, &assignment.value) {
+            (AssignmentTarget::ColumnName(name), value) => pairs.push((name, value)),
+            (AssignmentTarget::Tuple(names), Expr::Tuple(values))
+                if names.len() == values.len() =>
+            {
+                pairs.extend(names.iter().zip(values));
+            }
+            (AssignmentTarget::Tuple(names), Expr::Tuple(values)) => {
+                let message = format!("{} columns are set to {} values", names.len(), values.len());
+                let span = assignment.target.span();
+                return Err(SqlError::new(SqlErrorKind::Syntax, message).at(span));
+            }
+            (AssignmentTarget::Tuple(_), _) => {
+                let message = "SET (a, b) takes values in parentheses, and no subquery";
+                return Err(SqlError::unsupported(message).at(assignment.target.span()));
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// Whether a value is DEFAULT. Columns have no defaults, so it is NULL.
+pub(super) fn is_default(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }

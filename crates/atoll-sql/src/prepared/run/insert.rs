@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use atoll::{Table, Value};
 
 use super::{Returned, Runner, fit, key_of, not_short};
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::prepared::change::{Cell, Conflict, Source};
 use crate::short::run::Stop;
@@ -160,7 +160,8 @@ impl Runner<'_> {
             if touched.contains(&GroupKey(key.clone())) {
                 let message = "ON CONFLICT DO UPDATE cannot change a row a second time: two \
                                proposed rows have the same key";
-                return Err(SqlError::new(SqlErrorKind::Constraint, message).into());
+                let error = SqlError::new(SqlErrorKind::Constraint, message);
+                return Err(error.with_cause(Cause::SecondRow).into());
             }
             if let Some(new) = self.update_row(table, &key, node, columns, Some(row))? {
                 touched.insert(GroupKey(key_of(table, &new)));

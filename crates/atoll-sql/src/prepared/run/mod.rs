@@ -1,6 +1,7 @@
 //! Running bound statements on a transaction.
 
 mod insert;
+mod lock;
 mod update;
 
 use std::borrow::Cow;
@@ -9,7 +10,7 @@ use atoll::{Table, Transaction, Value};
 
 use super::change::{Change, Verb};
 use super::{Body, Prepared};
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::literal::Literal;
@@ -32,7 +33,8 @@ pub(crate) struct How<'r> {
     pub(crate) rows_left: u64,
     /// The rows that an `INSERT` inserts, where a query on a snapshot has delivered them.
     pub(crate) delivered: Option<&'r [Vec<Value>]>,
-    /// Each statement of the transaction sees what others have committed before it.
+    /// Each statement of the transaction sees what others have committed before it. It holds
+    /// nothing that it has only read while it waits for others.
     pub(crate) read_committed: bool,
     /// Where changes are noted, if they may have to be undone.
     pub(crate) journal: Option<&'r mut Journal>,
@@ -46,11 +48,17 @@ impl<'r> How<'r> {
     }
 }
 
+/// Times that a statement starts again, under READ COMMITTED, after it has waited for a row that it
+/// reads. From then on it holds what it has read while it waits.
+const STARTS_MAX: u32 = 16;
+
 /// A statement on its way through a transaction.
 struct Runner<'r> {
     transaction: &'r mut Transaction,
     around: Cow<'r, Surroundings>,
     how: How<'r>,
+    /// Reads pass by the rows that others hold; then the statement waits and starts again.
+    passes: bool,
 }
 
 /// Runs a statement.
@@ -69,7 +77,8 @@ pub(crate) fn run<'r>(
     if !is_patient {
         transaction.set_patience(patience)?;
     }
-    let mut runner = Runner { transaction, around: Cow::Borrowed(around), how };
+    let passes = how.read_committed;
+    let mut runner = Runner { transaction, around: Cow::Borrowed(around), how, passes };
     let ran = runner.run(prepared);
     if !is_patient {
         // One that was rolled back asks no more.
@@ -147,11 +156,26 @@ fn fit(
 
 impl Runner<'_> {
     fn run(&mut self, prepared: &Prepared) -> Result<Ran, Stop> {
+        for start in 1.. {
+            self.passes &= start < STARTS_MAX;
+            let ran = self.run_once(prepared);
+            if !matches!(ran, Err(Stop::Passed)) {
+                return ran;
+            }
+            self.around.to_mut().subqueries.clear();
+            self.transaction.release_reads()?;
+            self.transaction.await_passed()?;
+        }
+        unreachable!("the last start passes nothing by")
+    }
+
+    fn run_once(&mut self, prepared: &Prepared) -> Result<Ran, Stop> {
         for subquery in &prepared.subqueries {
             let rows = self.node(subquery)?;
             if rows.count() > 1 {
                 let message = "a subquery that stands for a value returns more than one row";
-                return Err(SqlError::new(SqlErrorKind::Query, message).into());
+                let error = SqlError::new(SqlErrorKind::Query, message);
+                return Err(error.with_cause(Cause::SecondRow).into());
             }
             let value = rows.iter().next().and_then(<[Value]>::first).cloned();
             self.around.to_mut().subqueries.push(value.unwrap_or(Value::Null));
@@ -165,11 +189,24 @@ impl Runner<'_> {
                 Ok(Ran { changed: 0, rows: Some(rows) })
             }
             Body::Change(change) => self.change(change),
-            Body::NotShort(reason) => Err(not_short(reason).into()),
+            Body::NotShort(query) => Err(not_short(&query.reason).into()),
         }
     }
 
+    /// Runs a plan, before the statement has changed anything.
     fn node(&mut self, node: &Node) -> Result<Rows, Stop> {
+        if !self.passes {
+            return self.node_as_it_is(node);
+        }
+        self.transaction.read_past(true)?;
+        let rows = self.node_as_it_is(node);
+        match self.transaction.read_past(false)? {
+            None | Some(0) => rows,
+            Some(_) => Err(Stop::Passed),
+        }
+    }
+
+    fn node_as_it_is(&mut self, node: &Node) -> Result<Rows, Stop> {
         let mut run = Run {
             transaction: Some(self.transaction),
             around: &self.around,

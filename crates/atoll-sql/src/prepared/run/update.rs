@@ -1,5 +1,5 @@
-//! `UPDATE`, `DELETE` and `SELECT … FOR UPDATE`: rows are found first, and each is looked at again
-//! when the transaction holds it.
+//! `UPDATE` and `DELETE`: rows are found first, and each is looked at again when the transaction
+//! holds it.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,6 @@ use atoll::{DataType, Table, Value};
 
 use super::{Returned, Runner, fit, given};
 use crate::prepared::change::Assignments;
-use crate::prepared::query::Lock;
 use crate::short::plan::Node;
 use crate::short::run::{Rows, Stop};
 use crate::short::value::GroupKey;
@@ -47,10 +46,11 @@ impl Runner<'_> {
     }
 
     /// The rows that a change has to visit. One with a given key is not looked up before, if
-    /// nothing else is asked of it, or is asked again (`is_checked`).
+    /// nothing else is asked of it, or is asked again (`is_checked`). Under READ COMMITTED it is,
+    /// so that the transaction holds no row for which the condition is false.
     pub(super) fn found(&mut self, find: &Node, is_checked: bool) -> Result<Rows, Stop> {
         if let Node::Access(access) = find
-            && (is_checked || !access.has_condition())
+            && (is_checked && !self.how.read_committed || !access.has_condition())
             && let Some(key) = access.only_key(&self.around)?
         {
             let width = access.table.schema().primary_key().len();
@@ -121,26 +121,6 @@ impl Runner<'_> {
             self.transaction.release_reads()?;
         }
         Ok(())
-    }
-
-    /// `SELECT … FOR UPDATE`: holds the rows that are found, and returns them as they are then.
-    pub(super) fn lock(&mut self, find: &Node, lock: &Lock) -> Result<Rows, Stop> {
-        let found = self.found(find, true)?;
-        self.release_reads()?;
-        let mut rows = Rows::new(lock.again.width());
-        for key in found.iter() {
-            let (around, interrupt) = (&self.around, self.how.interrupt);
-            let mut outcome: Result<Rows, Stop> = Ok(Rows::new(lock.again.width()));
-            let there = self.transaction.update_with(&lock.table, key, |row| {
-                let whole: Vec<Value> = (0..row.columns()).map(|at| row.value(at)).collect();
-                outcome = given(&lock.again, &[&whole], around, interrupt);
-            })?;
-            let made = outcome?;
-            if there.is_some() {
-                made.iter().for_each(|row| rows.push(row.iter().cloned()));
-            }
-        }
-        Ok(rows)
     }
 
     /// Sets columns of the row with a key, and returns the new row.

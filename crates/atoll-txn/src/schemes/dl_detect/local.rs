@@ -3,6 +3,7 @@
 use super::board::Look;
 use crate::common::lock_list::LockList;
 use crate::common::wait::Wait;
+use crate::scheme::Place;
 
 /// See the module.
 #[derive(Debug)]
@@ -13,6 +14,10 @@ pub struct Local {
     /// Whether the board shows that it waits.
     pub(super) is_shown: bool,
     pub(super) look: Look,
+    /// While reads pass by the rows that others hold: how many they have.
+    pub(super) passed: Option<u64>,
+    /// The row that they have passed by last.
+    pub(super) passed_last: Option<Place>,
 }
 
 impl Local {
@@ -23,6 +28,8 @@ impl Local {
             wait: Wait::default(),
             is_shown: false,
             look: Look::default(),
+            passed: None,
+            passed_last: None,
         }
     }
 }

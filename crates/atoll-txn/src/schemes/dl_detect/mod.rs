@@ -79,8 +79,14 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
     ) -> Result<Seen, Conflict> {
-        let shared = local.locks.lock_shared(target.place, target.state, 0);
-        shared.map_err(|_| Conflict::WouldBlock(target.place))?;
+        if local.locks.lock_shared(target.place, target.state, 0).is_err() {
+            let Some(passed) = &mut local.passed else {
+                return Err(Conflict::WouldBlock(target.place));
+            };
+            *passed += 1;
+            local.passed_last = Some(target.place);
+            return Ok(Seen::Held);
+        }
         self.granted(local, target.place);
         Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
     }
@@ -101,6 +107,24 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
 
     fn release_reads(&self, local: &mut Local, states: &impl StatesOf<Self, M>) {
         local.locks.unlock_shared(states);
+    }
+
+    fn read_past(&self, local: &mut Local, is_on: bool) -> u64 {
+        let passed = local.passed.take().unwrap_or(0);
+        local.passed = is_on.then_some(passed);
+        passed
+    }
+
+    fn read_passed(
+        &self,
+        local: &mut Local,
+        states: &impl StatesOf<Self, M>,
+    ) -> Result<(), Conflict> {
+        let Some(place) = local.passed_last else { return Ok(()) };
+        let shared = local.locks.lock_shared(place, states.rows()(place), 0);
+        shared.map_err(|_| Conflict::WouldBlock(place))?;
+        self.granted(local, place);
+        Ok(())
     }
 
     fn read_gap(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Conflict> {
@@ -155,6 +179,7 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
         self.stop_waiting(local);
+        (local.passed, local.passed_last) = (None, None);
         local.locks.unlock_all(states);
     }
 }

@@ -1,0 +1,313 @@
+//! Statements that are prepared: by a program, and by `PREPARE`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::{Schema, SchemaRef};
+use atoll::{DataType, Database};
+use sqlparser::ast::{DataType as SqlType, Expr, Ident, ObjectName, Statement};
+
+use super::bound::is_bound;
+use super::{Outcome, SqlSession, Target};
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::interrupt::Interrupt;
+use crate::literal::Literal;
+use crate::prepared::cache::{Known, Shared};
+use crate::prepared::query::Binder;
+use crate::prepared::{Described, Unbound, check_count, parameters};
+use crate::rows::{FromRow, Params};
+use crate::{names, parse, types};
+
+/// A statement that has been parsed, and bound as far as that needs no values. Any session of the
+/// database may run it, with [`SqlSession::execute_with`] and the like.
+#[derive(Debug)]
+pub struct PreparedStatement {
+    parameters: usize,
+    known: Mutex<Arc<Known>>,
+}
+
+/// A statement to run: a text, or one that has been prepared.
+pub trait AsStatement: sealed::Sealed {
+    /// Which of them it is.
+    #[doc(hidden)]
+    fn given(&self) -> Given<'_>;
+}
+
+#[doc(hidden)]
+pub enum Given<'s> {
+    Text(&'s str),
+    Prepared(&'s PreparedStatement),
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for &str {}
+    impl Sealed for &String {}
+    impl Sealed for &super::PreparedStatement {}
+}
+
+impl AsStatement for &str {
+    fn given(&self) -> Given<'_> {
+        Given::Text(self)
+    }
+}
+
+impl AsStatement for &String {
+    fn given(&self) -> Given<'_> {
+        Given::Text(self)
+    }
+}
+
+impl AsStatement for &PreparedStatement {
+    fn given(&self) -> Given<'_> {
+        Given::Prepared(self)
+    }
+}
+
+impl PreparedStatement {
+    fn new(known: Arc<Known>) -> Self {
+        Self { parameters: known.parameters, known: Mutex::new(known) }
+    }
+
+    /// How many parameters it has.
+    pub fn parameters(&self) -> usize {
+        self.parameters
+    }
+
+    /// The types that the places of its parameters give them; `None` for one that takes the type of
+    /// its value.
+    pub fn parameter_types(&self) -> Vec<Option<DataType>> {
+        let mut types = self.described().map_or_else(Vec::new, |described| described.parameters);
+        types.resize(self.parameters, None);
+        types
+    }
+
+    /// The columns of its result, none for a statement that returns no rows. `None` if they depend
+    /// on the values of its parameters.
+    pub fn columns(&self) -> Option<SchemaRef> {
+        let known = self.known();
+        if is_bound(&known.statement) {
+            return self.described()?.columns;
+        }
+        let shows = matches!(
+            known.statement,
+            Statement::ShowVariable { .. }
+                | Statement::ShowTables { .. }
+                | Statement::ShowColumns { .. }
+                | Statement::Explain { .. }
+                | Statement::ExplainTable { .. }
+                | Statement::Execute { .. }
+        );
+        (!shows).then(|| Arc::new(Schema::empty()))
+    }
+
+    fn described(&self) -> Option<Described> {
+        self.known().inferred()?.describe(self.parameters)
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The statement for a catalog of this version.
+    fn known_at(&self, version: u64) -> Arc<Known> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.version != version {
+            *known = Arc::new(Known::new(known.statement.clone(), known.parameters, version));
+        }
+        Arc::clone(&known)
+    }
+}
+
+impl SqlSession {
+    /// Parses a statement and resolves its names, without running it. `?` and `$1` stand for
+    /// values.
+    ///
+    /// # Errors
+    /// Those of the statement that can be told without values.
+    pub fn prepare(&mut self, sql: &str) -> Result<PreparedStatement, SqlError> {
+        self.statement(|session| session.prepared(sql)).map(PreparedStatement::new)
+    }
+
+    fn prepared(&self, sql: &str) -> Result<Arc<Known>, SqlError> {
+        let Target::Database { db, open } = &self.target else {
+            return known(parse::statement(parse::only_tokens(sql)?)?, 0);
+        };
+        let version = db.catalog_version();
+        open.as_ref().map_or(Ok(()), |open| open.check())?;
+        if let Some(known) = Shared::of(db).find(sql, version) {
+            return Ok(known);
+        }
+        let known = known(parse::statement(parse::only_tokens(sql)?)?, version)?;
+        bind(db, &known, &self.interrupt())?;
+        if known.inferred().is_some() {
+            Shared::of(db).keep(sql, &known);
+        }
+        Ok(known)
+    }
+
+    /// Runs a statement and returns its rows as values of Rust: tuples, or a type of the caller. A
+    /// change returns those of its `RETURNING`.
+    ///
+    /// ```
+    /// # use atoll_sql::SqlSession;
+    /// # let db = atoll::Database::create(atoll::DatabaseOptions::default()).unwrap();
+    /// # let mut session = SqlSession::on_database(db);
+    /// session.execute("CREATE TABLE book (id bigint PRIMARY KEY, title text)")?;
+    /// session.execute_with("INSERT INTO book VALUES ($1, $2)", (7, "Ulysses"))?;
+    /// let titles = session.prepare("SELECT id, title FROM book WHERE id >= $1")?;
+    /// let found: Vec<(i64, Option<String>)> = session.query(&titles, (1,))?;
+    /// assert_eq!(found, [(7, Some("Ulysses".to_owned()))]);
+    /// # Ok::<(), atoll_sql::SqlError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`SqlSession::execute_with`] and [`FromRow::from_row`]; the statement has been carried
+    /// out if it is its rows that cannot be read.
+    pub fn query<T: FromRow>(
+        &mut self,
+        statement: impl AsStatement,
+        params: impl Params,
+    ) -> Result<Vec<T>, SqlError> {
+        match self.execute_with(statement, params)? {
+            Outcome::Rows(rows) => rows.typed(),
+            Outcome::Done { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// As [`SqlSession::query`]; the first row, if there is one.
+    ///
+    /// # Errors
+    /// As [`SqlSession::query`].
+    pub fn query_first<T: FromRow>(
+        &mut self,
+        statement: impl AsStatement,
+        params: impl Params,
+    ) -> Result<Option<T>, SqlError> {
+        Ok(self.query(statement, params)?.into_iter().next())
+    }
+
+    pub(super) fn run_prepared(
+        &mut self,
+        statement: &PreparedStatement,
+        values: &[Literal],
+    ) -> Result<Outcome, SqlError> {
+        let Target::Database { db, open } = &self.target else {
+            return self.run_parsed(None, statement.known().statement.clone(), values);
+        };
+        let known = statement.known_at(db.catalog_version());
+        if !is_bound(&known.statement) {
+            return self.run_parsed(None, known.statement.clone(), values);
+        }
+        open.as_ref().map_or(Ok(()), |open| open.check())?;
+        self.run_known(&known, values)
+    }
+
+    /// `PREPARE name (types) AS statement`.
+    pub(super) fn prepare_named(
+        &mut self,
+        name: &Ident,
+        declared: &[SqlType],
+        mut statement: Statement,
+    ) -> Result<Outcome, SqlError> {
+        if !is_bound(&statement) {
+            let message = "PREPARE takes SELECT, INSERT, UPDATE, DELETE and VALUES";
+            return Err(SqlError::new(SqlErrorKind::Syntax, message));
+        }
+        let name = names::fold(name);
+        if self.named.contains_key(&name) {
+            let message = format!("a statement \"{name}\" is prepared already");
+            return Err(SqlError::new(SqlErrorKind::Schema, message)
+                .with_cause(Cause::PreparedExists)
+                .with_hint(Some(format!("DEALLOCATE {name} forgets it"))));
+        }
+        let types = declared.iter().map(types::column_type).collect::<Result<Vec<_>, _>>()?;
+        parameters::replace(&mut statement, |at| {
+            types.get(at).and_then(|data_type| parameters::declared(at, *data_type))
+        });
+        let version = match &self.target {
+            Target::Database { db, .. } => db.catalog_version(),
+            Target::Snapshot(_) => 0,
+        };
+        let known = known(statement, version)?;
+        if let Target::Database { db, .. } = &self.target {
+            bind(db, &known, &self.interrupt())?;
+        }
+        let prepared = PreparedStatement::new(known);
+        self.named.insert(name, Arc::new(prepared));
+        Ok(Outcome::done("PREPARE", 0))
+    }
+
+    /// `EXECUTE name (values)`.
+    pub(super) fn execute_named(
+        &mut self,
+        name: Option<&ObjectName>,
+        arguments: &[Expr],
+    ) -> Result<Outcome, SqlError> {
+        let name = match name {
+            Some(name) => names::fold(names::column_name(name)?),
+            None => return Err(SqlError::unsupported("EXECUTE IMMEDIATE is not supported")),
+        };
+        let prepared = self.named.get(&name).cloned().ok_or_else(|| not_prepared(&name))?;
+        check_count(prepared.parameters(), arguments.len())?;
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            values.push(self.value(argument)?);
+        }
+        self.run_prepared(&prepared, &values)
+    }
+
+    /// The value of an expression without columns.
+    fn value(&mut self, expr: &Expr) -> Result<Literal, SqlError> {
+        if let Some(constant) = crate::eval::constant(expr) {
+            return constant;
+        }
+        let statement = parse::one(&format!("SELECT {expr}"))?;
+        let mut value = Literal::Null;
+        if let Outcome::Rows(rows) = self.run_parsed(None, statement, &[])? {
+            rows.for_each_row(|row| {
+                value = row.get(0)?;
+                Ok(())
+            })?;
+        }
+        Ok(value)
+    }
+
+    /// `DEALLOCATE name`, or `ALL`.
+    pub(super) fn deallocate(&mut self, name: &Ident) -> Result<Outcome, SqlError> {
+        let is_all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
+        if is_all {
+            self.named.clear();
+            return Ok(Outcome::done("DEALLOCATE ALL", 0));
+        }
+        let name = names::fold(name);
+        match self.named.remove(&name) {
+            Some(_) => Ok(Outcome::done("DEALLOCATE", 0)),
+            None => Err(not_prepared(&name)),
+        }
+    }
+}
+
+fn not_prepared(name: &str) -> SqlError {
+    let message = format!("no statement \"{name}\" is prepared in this session");
+    SqlError::new(SqlErrorKind::Syntax, message).with_cause(Cause::UnknownPrepared)
+}
+
+fn known(statement: Statement, version: u64) -> Result<Arc<Known>, SqlError> {
+    let count = parameters::count(&statement)?;
+    Ok(Arc::new(Known::new(statement, count, version)))
+}
+
+/// Binds a statement as far as that needs no values.
+fn bind(db: &Database, known: &Known, interrupt: &Interrupt) -> Result<(), SqlError> {
+    if !is_bound(&known.statement) {
+        return Ok(());
+    }
+    match (Binder { db, interrupt }).bind(&known.statement) {
+        Ok(prepared) => known.keep_inferred(&prepared),
+        // Values may give the types that are missing; the run tells what else is wrong.
+        Err(_) if known.parameters > 0 => {}
+        Err(Unbound::Error(error)) => return Err(error),
+        Err(Unbound::NotShort(_)) => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! The SQLSTATE of each error: five characters that PostgreSQL's clients know.
+
+use crate::error::{Cause, SqlError, SqlErrorKind};
+
+impl SqlError {
+    /// Its SQLSTATE, as PostgreSQL has it (appendix A of its manual) where it has the same error.
+    pub fn sqlstate(&self) -> &'static str {
+        if let Some(state) = self.cause().and_then(of_cause) {
+            return state;
+        }
+        match self.kind() {
+            SqlErrorKind::Syntax => "42601",
+            SqlErrorKind::UnknownTable => "42P01",
+            SqlErrorKind::UnknownColumn => "42703",
+            SqlErrorKind::UnknownTablespace => "42704",
+            // What computes values has its messages from two lists (`text`, `rules::scalar`).
+            SqlErrorKind::Type if self.message().contains("out of range") => "22003",
+            SqlErrorKind::Type => "22P02",
+            SqlErrorKind::Constraint => "23000",
+            SqlErrorKind::Schema => "42P16",
+            SqlErrorKind::ReadOnly => "25006",
+            SqlErrorKind::Unsupported => "0A000",
+            SqlErrorKind::Aborted => "40001",
+            SqlErrorKind::Expired => "72000",
+            SqlErrorKind::ForkedChild => "55000",
+            SqlErrorKind::Input => "58030",
+            SqlErrorKind::Query => "42000",
+            SqlErrorKind::OutOfMemory => "53200",
+            SqlErrorKind::Cancelled => "57014",
+            SqlErrorKind::Database => "58000",
+        }
+    }
+}
+
+fn of_cause(cause: Cause) -> Option<&'static str> {
+    Some(match cause {
+        Cause::DuplicateKey => "23505",
+        Cause::NullValue => "23502",
+        Cause::TableExists => "42P07",
+        Cause::DivisionByZero => "22012",
+        Cause::SecondRow => "21000",
+        Cause::Deadlock => "40P01",
+        Cause::LockNotAvailable => "55P03",
+        Cause::IdleTimeout => "25P03",
+        Cause::FailedTransaction => "25P02",
+        Cause::NoTransaction => "25P01",
+        Cause::OpenTransaction => "25001",
+        Cause::UnknownSavepoint => "3B001",
+        Cause::UnknownPrepared => "26000",
+        Cause::PreparedExists => "42P05",
+        Cause::FineTimestamp => return None,
+    })
+}
