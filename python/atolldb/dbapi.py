@@ -232,11 +232,17 @@ class Connection:
         except TypeError as error:
             raise ProgrammingError(str(error)) from error
 
+    def _is_open(self):
+        """Whether a transaction is open."""
+        session = self._open_session()
+        try:
+            return session.in_transaction
+        except errors.Error as error:
+            raise _translated(error) from error
+
     def _begin(self, operation):
         """Begins a transaction for a statement, unless one is open or each statement is one."""
-        if self._autocommit or self._open_session().in_transaction:
-            return
-        if not _DEFINITION.match(operation):
+        if not (self._autocommit or self._is_open() or _DEFINITION.match(operation)):
             self._run("sql", "BEGIN")
 
     @property
@@ -277,14 +283,14 @@ class Connection:
 
     def commit(self):
         """Commit the open transaction, if there is one."""
-        if self._open_session().in_transaction and self._run("sql", "COMMIT").tag != "COMMIT":
+        if self._is_open() and self._run("sql", "COMMIT").tag != "COMMIT":
             raise OperationalError(
                 "the transaction was rolled back, because a statement of it had failed"
             )
 
     def rollback(self):
         """Roll back the open transaction, if there is one."""
-        if self._open_session().in_transaction:
+        if self._is_open():
             self._run("sql", "ROLLBACK")
 
     def close(self):

@@ -66,6 +66,17 @@ class _Compiler(PGCompiler):
             return SQLiteCompiler._on_conflict_target(self, clause, **kw)
         return super()._on_conflict_target(clause, **kw)
 
+    def fetch_clause(self, select, **kw):
+        # PostgreSQL's has parentheses.
+        return compiler.SQLCompiler.fetch_clause(self, select, **kw)
+
+    def visit_json_getitem_op_binary(self, binary, operator, **kw):
+        raise exc.CompileError(
+            "Atoll keeps JSON as text and does not look into it: select the value, and look there"
+        )
+
+    visit_json_path_getitem_op_binary = visit_json_getitem_op_binary
+
 
 class _DDLCompiler(compiler.DDLCompiler):
     def get_column_default_string(self, column):
@@ -137,19 +148,26 @@ class _Preparer(compiler.IdentifierPreparer):
     reserved_words = compiler.RESERVED_WORDS | _RESERVED
 
 
+def _in_utc(value):
+    """A time without its zone, in UTC."""
+    if value is None or value.tzinfo is None:
+        return value
+    return value.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
 class _DateTime(types.DateTime):
     def bind_processor(self, dialect):
-        # Atoll itself takes a time with a zone to UTC.
-        return None
+        return _in_utc if self.timezone else None
+
+    def literal_processor(self, dialect):
+        render = super().literal_processor(dialect)
+        return (lambda value: render(_in_utc(value))) if self.timezone else render
 
     def result_processor(self, dialect, coltype):
-        if not self.timezone:
-            return None
-
         def process(value):
-            return value if value is None else value.replace(tzinfo=datetime.timezone.utc)
+            return value if value is None else value.replace(tzinfo=datetime.UTC)
 
-        return process
+        return process if self.timezone else None
 
 
 class _LargeBinary(types.LargeBinary):
@@ -191,14 +209,16 @@ class AtollDialect(default.DefaultDialect):
     postfetch_lastrowid = False
     use_insertmanyvalues = supports_multivalues_insert = True
     insertmanyvalues_max_parameters = 65_535
+    max_identifier_length = 128
     supports_empty_insert = False
-    supports_alter = False
+    supports_alter = supports_schemas = False
     supports_views = False
     supports_native_boolean = supports_native_decimal = returns_native_bytes = True
     supports_for_update_of = True
 
-    def __init__(self, **options):
+    def __init__(self, json_serializer=None, json_deserializer=None, **options):
         super().__init__(**options)
+        self._json_serializer, self._json_deserializer = json_serializer, json_deserializer
         #: The connection that keeps a database in memory; those of the pool share the database.
         self._keeper, self._lock = None, threading.Lock()
 
@@ -318,17 +338,10 @@ class AtollDialect(default.DefaultDialect):
 
     def get_columns(self, connection, table_name, schema=None, **kw):
         found = self._table(connection, table_name, schema).schema
+        columns = zip(found.names, found.types, found.nullable, strict=True)
         return [
-            {
-                "name": name,
-                "type": _type_of(arrow),
-                "nullable": nullable,
-                "default": None,
-                "autoincrement": False,
-            }
-            for name, arrow, nullable in zip(
-                found.names, found.types, found.nullable, strict=True
-            )
+            {"name": name, "type": _type_of(arrow), "nullable": nullable, "default": None}
+            for name, arrow, nullable in columns
         ]
 
     def get_pk_constraint(self, connection, table_name, schema=None, **kw):
