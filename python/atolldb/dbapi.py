@@ -232,7 +232,7 @@ class Connection:
         except TypeError as error:
             raise ProgrammingError(str(error)) from error
 
-    def _is_open(self):
+    def _in_transaction(self):
         """Whether a transaction is open."""
         session = self._open_session()
         try:
@@ -242,7 +242,7 @@ class Connection:
 
     def _begin(self, operation):
         """Begins a transaction for a statement, unless one is open or each statement is one."""
-        if not (self._autocommit or self._is_open() or _DEFINITION.match(operation)):
+        if not (self._autocommit or self._in_transaction() or _DEFINITION.match(operation)):
             self._run("sql", "BEGIN")
 
     @property
@@ -283,14 +283,14 @@ class Connection:
 
     def commit(self):
         """Commit the open transaction, if there is one."""
-        if self._is_open() and self._run("sql", "COMMIT").tag != "COMMIT":
+        if self._in_transaction() and self._run("sql", "COMMIT").tag != "COMMIT":
             raise OperationalError(
                 "the transaction was rolled back, because a statement of it had failed"
             )
 
     def rollback(self):
         """Roll back the open transaction, if there is one."""
-        if self._is_open():
+        if self._in_transaction():
             self._run("sql", "ROLLBACK")
 
     def close(self):

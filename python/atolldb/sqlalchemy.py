@@ -246,7 +246,7 @@ class AtollDialect(default.DefaultDialect):
                 raise exc.ArgumentError(f"option {name}: {text!r} is not a number") from error
         if not url.database or url.database == ":memory:":
             if "durability" in options:
-                raise exc.ArgumentError("durability is for a database in a folder, and none is given")
+                raise exc.ArgumentError("durability is for a folder, and the URL names none")
             return [], options
         return [os.path.abspath(url.database)], options
 
