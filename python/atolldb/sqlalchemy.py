@@ -206,15 +206,12 @@ class AtollDialect(default.DefaultDialect):
     insert_returning = update_returning = delete_returning = True
     update_returning_multifrom = delete_returning_multifrom = True
     favor_returning_over_lastrowid = True
-    postfetch_lastrowid = False
     use_insertmanyvalues = supports_multivalues_insert = True
     insertmanyvalues_max_parameters = 65_535
     max_identifier_length = 128
     supports_empty_insert = False
-    supports_alter = supports_schemas = False
-    supports_views = False
+    supports_alter = False
     supports_native_boolean = supports_native_decimal = returns_native_bytes = True
-    supports_for_update_of = True
 
     def __init__(self, json_serializer=None, json_deserializer=None, **options):
         super().__init__(**options)

@@ -96,6 +96,7 @@ def test_core_statements(engine):
         )
         assert run(sums.limit(2).offset(1)).all() == [("n3", 18), ("n2!", 15)]
         assert run(sums.offset(3)).all() == [("n1", 12)]
+        assert run(sums.fetch(1).offset(3)).all() == [("n1", 12)]
         poor = sa.select(owner.c.id).where(
             ~sa.exists().where(account.c.owner_id == owner.c.id), owner.c.id.in_([1, 5, 6])
         )
@@ -245,6 +246,7 @@ TYPED = [
     (sa.Enum(Kind), Kind.BAD, sa.TEXT),
     (sa.Uuid, uuid.UUID(int=5), sa.TEXT),
     (sa.PickleType, {"x": 1}, sa.LargeBinary),
+    (sa.VARBINARY(9), b"\x01", sa.LargeBinary),
 ]
 
 
@@ -275,6 +277,41 @@ def test_types_come_back_and_are_reflected():
     assert reflected.c.c13.type.length == 2
 
 
+def test_json_is_written_and_read_as_the_engine_says():
+    options = {"json_serializer": lambda value: f"<{value}>", "json_deserializer": len}
+    engine = sa.create_engine("atoll://", **options)
+    table = sa.Table("t", sa.MetaData(), KEY._copy(), sa.Column("v", sa.JSON))
+    table.create(engine)
+    with engine.begin() as connection:
+        connection.execute(sa.insert(table), {"id": 1, "v": [1, 2]})
+        assert connection.scalar(sa.select(table.c.v)) == len("<[1, 2]>")
+
+
+def test_names_are_quoted_where_they_must_be():
+    words = ["trim", "key", "index", "user", "exists", "Mixed", "a b", "p%", "q?", "r:s", "öl"]
+    columns = [sa.Column(word, sa.Integer, index=word == "index") for word in words]
+    table = sa.Table("replace", sa.MetaData(), KEY._copy(), *columns)
+    key = sa.Column("c" * 70, sa.Integer, primary_key=True)
+    long = sa.Table("t" * 70, sa.MetaData(), key, sa.Column("d" * 70, sa.Integer, index=True))
+    engine = sa.create_engine("atoll://")
+    with engine.begin() as connection:
+        table.create(connection)
+        long.create(connection)
+        row = {word: at for at, word in enumerate(words)}
+        connection.execute(sa.insert(table), {"id": 1, **row})
+        for column in columns:
+            connection.execute(sa.update(table).values({column: column + 1}).where(column >= 0))
+        found = connection.execute(sa.select(table).order_by(*columns)).one()
+        assert found[1:] == tuple(range(1, len(words) + 1))
+        connection.execute(sa.insert(long), {"c" * 70: 1})
+        joined = long.join(table, table.c.id == key)
+        assert connection.execute(sa.select(key, table).select_from(joined)).one()[:2] == (1, 1)
+        both = sa.select(long).set_label_style(sa.LABEL_STYLE_TABLENAME_PLUS_COL)
+        assert connection.execute(both).all() == [(1, None)]
+        with pytest.raises(exc.CompileError, match="empty inserts"):
+            connection.execute(sa.insert(table).values())
+
+
 def test_what_there_is(engine):
     found = sa.inspect(engine)
     assert found.get_table_names() == found.get_table_names("public") == ["account", "owner"]
@@ -300,6 +337,11 @@ def test_indexes_are_made_with_their_table(engine):
         by_city = connection.exec_driver_sql(plan.format("owner", "city")).scalar()
         by_name = connection.exec_driver_sql(plan.format("owner", "name")).scalar()
     assert "ix_owner_city" in by_city and "one_name" in by_name
+    once = sa.Table("once", sa.MetaData(), KEY._copy(), sa.Column("v", sa.Integer))
+    sa.Index("once_v", once.c.v, unique=True)
+    once.create(engine)
+    with pytest.raises(exc.IntegrityError), engine.begin() as connection:
+        connection.execute(sa.insert(once), [{"id": at, "v": 5} for at in range(2)])
     late = sa.Index("late", owner.c.name, owner.c.city)
     with pytest.raises(exc.NotSupportedError, match="CREATE INDEX is not supported"):
         late.create(engine)
@@ -333,7 +375,7 @@ def test_there_is_no_drop(engine):
         Base.metadata.drop_all(engine)
 
 
-def test_urls_and_options(tmp_path):
+def test_urls_and_options(tmp_path, monkeypatch):
     for url, message in [
         ("atoll://host/db", "names a server"),
         ("atoll://?size=5", "size is no option of Atoll"),
@@ -351,7 +393,15 @@ def test_urls_and_options(tmp_path):
     one.dispose()
     with two.connect() as connection:
         assert connection.exec_driver_sql("SHOW durability").scalar() == "none"
+        connection.rollback()
+        connection.exec_driver_sql("CREATE TABLE t (id int PRIMARY KEY)")
     two.dispose()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    relative = sa.create_engine("atoll:///db")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert sa.inspect(relative).get_table_names() == ["t"]
+    relative.dispose()
 
 
 def test_a_closed_database_ends_its_connections():
@@ -359,7 +409,13 @@ def test_a_closed_database_ends_its_connections():
     engine = sa.create_engine("atoll://", connect_args={"database": database}, pool_pre_ping=True)
     with engine.connect() as connection:
         assert connection.scalar(sa.select(1)) == 1
+    pooled = engine.raw_connection()
+    session = pooled.dbapi_connection
+    pooled.close()
+    session.close()
     with engine.connect() as connection:
+        assert connection.scalar(sa.select(1)) == 1
+        connection.rollback()
         database.close()
         with pytest.raises(exc.InterfaceError) as raised:
             connection.scalar(sa.select(1))
