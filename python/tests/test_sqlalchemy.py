@@ -156,8 +156,16 @@ def test_sessions_of_the_orm(either):
     with orm.Session(either) as session:
         loaded = session.scalars(sa.select(Owner).options(orm.joinedload(Owner.accounts))).unique()
         assert [(one.name, len(one.accounts)) for one in loaded] == [("ann", 1), ("bob", 0)]
-        loaded = session.scalars(sa.select(Owner).options(orm.selectinload(Owner.accounts)))
+        loaded = session.scalars(sa.select(Owner).options(orm.selectinload(Owner.accounts))).all()
         assert [len(one.accounts) for one in loaded] == [1, 0]
+        more = sa.update(Account).where(Account.owner_id == Owner.id, Owner.name == "ann")
+        more = more.values(balance=Account.balance + 5)
+        session.execute(more, execution_options={"synchronize_session": "fetch"})
+        assert loaded[0].accounts[0].balance == 35
+        following = Owner(id=sa.select(sa.func.max(Owner.id) + 1).scalar_subquery(), name="cy")
+        session.add(following)
+        session.flush()
+        assert following.id == 3
         session.delete(session.get(Owner, 1))
         session.commit()
         assert session.scalar(sa.select(sa.func.count()).select_from(Account)) == 0
