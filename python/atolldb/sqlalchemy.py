@@ -56,6 +56,11 @@ _RESERVED = frozenset(
     "replace returning rollup spatial top trim unnest".split()
 )
 
+_NO_AUTOINCREMENT = (
+    "Atoll has no autoincrement: give each row its key, or Column(default=...) a function that "
+    "makes one, such as uuid.uuid4 for a Uuid"
+)
+
 
 class _Compiler(PGCompiler):
     """Atoll's SQL is PostgreSQL's."""
@@ -165,7 +170,9 @@ class _DateTime(types.DateTime):
 
     def result_processor(self, dialect, coltype):
         def process(value):
-            return value if value is None else value.replace(tzinfo=datetime.UTC)
+            # A year that Python does not have comes as a text.
+            is_time = isinstance(value, datetime.datetime)
+            return value.replace(tzinfo=datetime.UTC) if is_time else value
 
         return process if self.timezone else None
 
@@ -173,12 +180,6 @@ class _DateTime(types.DateTime):
 class _LargeBinary(types.LargeBinary):
     def literal_processor(self, dialect):
         return lambda value: f"CAST('\\x{bytes(value).hex()}' AS BYTEA)"
-
-
-_NO_AUTOINCREMENT = (
-    "Atoll has no autoincrement: give each row its key, or Column(default=...) a function that "
-    "makes one, such as uuid.uuid4 for a Uuid"
-)
 
 
 def _hint(error, context):
