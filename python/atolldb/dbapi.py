@@ -6,7 +6,8 @@
 >>> cursor.execute("SELECT balance FROM account WHERE id = ?", (1,)).fetchone()
 
 Connections to one folder share the database. The first statement begins a transaction, unless
-``autocommit`` is set.
+``autocommit`` is set. A definition (``CREATE TABLE``) is never part of one: it runs by itself, and
+is refused while one is open.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import os
+import re
 import threading
 import time
 
@@ -144,18 +146,31 @@ def TimestampFromTicks(ticks):  # noqa: N802
     return Timestamp(*time.localtime(ticks)[:6])
 
 
-_lock = threading.Lock()
-#: The databases of this process by their folders, with the number of their connections.
-_shared: dict[str, list] = {}
+#: Reentrant, because the garbage collector may close a connection while this thread holds it.
+_lock = threading.RLock()
+#: The databases of this process by their folders.
+_shared: dict[str, _Shared] = {}
+
+_DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\s", re.IGNORECASE)
+
+
+class _Shared:
+    """The database of a folder, with its options and the number of its connections."""
+
+    def __init__(self, database, options):
+        self.database, self.options, self.connections = database, options, 0
 
 
 def connect(folder=None, *, autocommit=False, database=None, **options):
     """A connection to the database in ``folder``, to ``database``, or to a new one in memory.
 
-    ``options`` are those of :func:`atolldb.open` and :func:`atolldb.create`.
+    ``options`` are those of :func:`atolldb.open` and :func:`atolldb.create`. A folder that is open
+    already has the options of its first connection; asking for other ones is an error.
     """
     try:
         if database is not None:
+            if folder is not None or options:
+                raise InterfaceError("a database that is given has its folder and options already")
             return Connection(database, None, autocommit)
         if folder is None or folder == ":memory:":
             return Connection(atolldb.create(**options), "", autocommit)
@@ -163,9 +178,14 @@ def connect(folder=None, *, autocommit=False, database=None, **options):
         with _lock:
             shared = _shared.get(path)
             if shared is None:
-                shared = _shared[path] = [atolldb.open(path, **options), 0]
-            shared[1] += 1
-        return Connection(shared[0], path, autocommit)
+                shared = _shared[path] = _Shared(atolldb.open(path, **options), options)
+            elif options and options != shared.options:
+                raise InterfaceError(
+                    f"the folder {path} is open with the options {shared.options or 'by default'}, "
+                    f"not {options}: close its connections first, or leave the options away"
+                )
+            shared.connections += 1
+        return Connection(shared.database, path, autocommit)
     except errors.Error as error:
         raise _translated(error) from error
 
@@ -173,10 +193,10 @@ def connect(folder=None, *, autocommit=False, database=None, **options):
 def _leave(path):
     with _lock:
         shared = _shared[path]
-        shared[1] -= 1
-        if shared[1] == 0:
+        shared.connections -= 1
+        if shared.connections == 0:
             del _shared[path]
-            shared[0].close()
+            shared.database.close()
 
 
 class Connection:
@@ -198,25 +218,48 @@ class Connection:
         self._session = database.session()
         self._autocommit = autocommit
 
-    def _run(self, method, *arguments):
+    def _open_session(self):
         if self._session is None:
-            raise InterfaceError("the connection is closed")
+            raise _translated(errors.Closed("the connection is closed"))
+        return self._session
+
+    def _run(self, method, *arguments):
+        session = self._open_session()
         try:
-            return getattr(self._session, method)(*arguments)
+            return getattr(session, method)(*arguments)
+        except errors.Error as error:
+            raise _translated(error) from error
+        except TypeError as error:
+            raise ProgrammingError(str(error)) from error
+
+    def _in_transaction(self):
+        """Whether a transaction is open."""
+        session = self._open_session()
+        try:
+            return session.in_transaction
         except errors.Error as error:
             raise _translated(error) from error
 
-    def _begin(self):
-        """Begins a transaction, unless one is open or each statement is one."""
-        if self._session is None:
-            raise InterfaceError("the connection is closed")
-        if not self._autocommit and not self._session.in_transaction:
+    def _begin(self, operation):
+        """Begins a transaction for a statement, unless one is open or each statement is one."""
+        if not (self._autocommit or self._in_transaction() or _DEFINITION.match(operation)):
             self._run("sql", "BEGIN")
 
     @property
     def database(self):
         """The :class:`atolldb.Database`."""
         return self._database
+
+    @property
+    def isolation(self):
+        """The isolation level of the transactions that follow: "read committed", "repeatable read"
+        or "serializable". A database whose scheme has no other level says "serializable"."""
+        return self._run("sql", "SHOW default_transaction_isolation").fetchone()[0]
+
+    @isolation.setter
+    def isolation(self, level):
+        quoted = level.replace("'", "''")
+        self._run("sql", f"SET default_transaction_isolation = '{quoted}'")
 
     @property
     def autocommit(self):
@@ -231,8 +274,7 @@ class Connection:
 
     def cursor(self):
         """A new cursor."""
-        if self._session is None:
-            raise InterfaceError("the connection is closed")
+        self._open_session()
         return Cursor(self)
 
     def execute(self, operation, parameters=()):
@@ -241,18 +283,14 @@ class Connection:
 
     def commit(self):
         """Commit the open transaction, if there is one."""
-        if self._session is None:
-            raise InterfaceError("the connection is closed")
-        if self._session.in_transaction and self._run("sql", "COMMIT").tag != "COMMIT":
+        if self._in_transaction() and self._run("sql", "COMMIT").tag != "COMMIT":
             raise OperationalError(
                 "the transaction was rolled back, because a statement of it had failed"
             )
 
     def rollback(self):
         """Roll back the open transaction, if there is one."""
-        if self._session is None:
-            raise InterfaceError("the connection is closed")
-        if self._session.in_transaction:
+        if self._in_transaction():
             self._run("sql", "ROLLBACK")
 
     def close(self):
@@ -300,7 +338,7 @@ class Cursor:
         self._check()
         self._rows = self.description = None
         self.rowcount = -1
-        self.connection._begin()
+        self.connection._begin(operation)
         result = self.connection._run("sql", operation, parameters)
         if result.column_names:
             names, types = result.column_names, result.schema.types
@@ -318,7 +356,7 @@ class Cursor:
         """Run a statement once for each list of values, all of them or none."""
         self._check()
         self._rows = self.description = None
-        self.connection._begin()
+        self.connection._begin(operation)
         self.rowcount = self.connection._run("executemany", operation, parameters)
         return self
 

@@ -37,9 +37,7 @@ class TestCompliance(dbapi20.DatabaseAPI20Test):
     def define(cursor, ddl):
         """Definitions are not part of transactions."""
         cursor.connection.rollback()
-        cursor.connection.autocommit = True
         cursor.execute(ddl)
-        cursor.connection.autocommit = False
 
     def test_nextset(self):
         # It is optional: a statement has one result.
@@ -52,12 +50,10 @@ class TestCompliance(dbapi20.DatabaseAPI20Test):
 
 
 def table(connection):
-    connection.autocommit = True
     connection.execute(
         "CREATE TABLE item (id int PRIMARY KEY, name text, price decimal(8,2), day date, "
         "seen timestamp, raw bytea, share double precision, is_new boolean)"
     )
-    connection.autocommit = False
 
 
 def test_values_come_back_as_they_were_given():
@@ -121,9 +117,51 @@ def test_errors_have_the_classes_of_the_specification():
     ]:
         with pytest.raises(kind):
             connection.execute(statement)
+    for values in [([1],), {"name": 1}]:
+        with pytest.raises(dbapi.ProgrammingError, match="a tuple or a list|is a list"):
+            connection.execute("SELECT ?", values)
+    connection.database.close()
+    for call in [connection.rollback, connection.commit, lambda: connection.execute("SELECT 1")]:
+        with pytest.raises(dbapi.InterfaceError, match="its database is") as raised:
+            call()
+        assert isinstance(raised.value.cause, atolldb.Closed)
     connection.close()
-    with pytest.raises(dbapi.InterfaceError):
+    with pytest.raises(dbapi.InterfaceError, match="the connection is closed"):
         connection.execute("SELECT 1")
+
+
+def test_a_definition_is_not_part_of_a_transaction():
+    connection = dbapi.connect()
+    connection.execute("\n create table t (id int primary key)")
+    connection.rollback()
+    connection.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(dbapi.NotSupportedError, match="inside a transaction"):
+        connection.execute("CREATE TABLE u (id int PRIMARY KEY)")
+    connection.rollback()
+    assert connection.database.tables == ["t"]
+    assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_isolation_is_that_of_the_next_transactions():
+    connection = dbapi.connect()
+    assert connection.isolation == "read committed"
+    connection.isolation = "SERIALIZABLE"
+    assert connection.isolation == "serializable"
+    assert connection.execute("SHOW transaction_isolation").fetchone() == ("serializable",)
+    with pytest.raises(dbapi.DataError, match="no isolation level"):
+        connection.isolation = "o'clock"
+    assert dbapi.connect(scheme="SILO").isolation == "serializable"
+
+
+def test_options_are_those_of_the_first_connection(tmp_path):
+    one = dbapi.connect(tmp_path / "db", durability="group")
+    with pytest.raises(dbapi.InterfaceError, match="is open with the options"):
+        dbapi.connect(tmp_path / "db", durability="none")
+    for same in [{}, {"durability": "group"}]:
+        dbapi.connect(tmp_path / "db", **same).close()
+    with pytest.raises(dbapi.InterfaceError, match="options already"):
+        dbapi.connect(database=one.database, durability="none")
+    one.close()
 
 
 def test_connections_to_one_folder_share_its_database(tmp_path):
