@@ -33,6 +33,7 @@ class Generator:
     def __init__(self, rng, tables, parameters=None):
         self.rng, self.tables = rng, tables
         self.parameters = rng.choice((0, 0, 0.5, 1)) if parameters is None else parameters
+        self.made = []
 
     def chance(self, of):
         return self.rng.random() < of
@@ -67,7 +68,7 @@ class Generator:
             low, high = self.value(column.type), self.value(column.type)
             return [name, " BETWEEN ", low, " AND ", high]
         if column.type == "text" and roll < 0.85:
-            return [f"{name} LIKE ", Value("text", self.rng.choice(("a%", "%b", "_", "%")))]
+            return [f"{name} LIKE ", _fixed("text", self.rng.choice(("a%", "%b", "_", "%")))]
         if column.type == "bool" and roll < 0.85:
             return [self.rng.choice((name, f"{name} IS TRUE", f"{name} IS NOT FALSE"))]
         return [f"{name} {self.comparison()} ", self.value(column.type)]
@@ -180,17 +181,17 @@ class Generator:
                 return [maybe(*made, instead=[leaf])]
             return [leaf]
         if type_ == "text":
-            word = self.rng.choice((Value("text", "!"), Value("text", "x")))
+            word = _fixed("text", self.rng.choice("!x"))
             return [maybe(first, " || ", word, instead=[leaf])]
         if type_ in NUMBERS and not isinstance(first, Value):
             if fails and type_ != "numeric" and self.chance(0.06):
                 other = self.rng.choice(scope.of("int2", "int4", "int8"))[0]
-                return [maybe(f"{first} / ({other} - ", Value("int4", "3"), ")", instead=[leaf])]
+                return [maybe(f"{first} / ({other} - ", _fixed("int4", "3"), ")", instead=[leaf])]
             if fails and self.chance(0.05):
-                return [maybe(f"{first} * ", Value("int4", "1000000000"), instead=[leaf])]
+                return [maybe(f"{first} * ", _fixed("int4", "1000000000"), instead=[leaf])]
             if not fails and type_ != "numeric":
                 return [leaf]  # A sum may be out of range.
-            by = Value(type_, self.rng.choice(("1", "2", "3")), self.chance(self.parameters))
+            by = _fixed(type_, self.rng.choice("123"), self.chance(self.parameters))
             return [maybe(first, self.rng.choice((" + ", " - ")), by, instead=[leaf])]
         return [leaf]
 
@@ -252,7 +253,7 @@ class Generator:
                         )  # fmt: skip
                 elif column.type in ("int4", "int8", "numeric") and self.chance(0.05):
                     if not cell.is_parameter:  # Its type would be that of the 1.
-                        cell = maybe(cell, " + ", Value("int4", "1"), instead=[cell])
+                        cell = maybe(cell, " + ", _fixed("int4", "1"), instead=[cell])
                 cells.append(cell)
             yield ["(", *joined(", ", cells), ")"]
 
@@ -413,10 +414,11 @@ class Generator:
         if ordered:
             tail.append(f" ORDER BY {self.order(table)}")
             if self.chance(0.6):
-                count = Value("int8", str(self.rng.randrange(0, 5)), self.chance(self.parameters))
+                count = str(self.rng.randrange(0, 5))
+                count = _fixed("int8", count, self.chance(self.parameters))
                 tail.append(maybe(" LIMIT ", count))
                 if self.chance(0.3):
-                    tail.append(maybe(" OFFSET ", Value("int8", str(self.rng.randrange(0, 3)))))
+                    tail.append(maybe(" OFFSET ", str(self.rng.randrange(0, 3))))
         tail.append(" FOR UPDATE" if lock else "")
         return statement(
             "LOCK" if lock else "SELECT", "SELECT ", *items, f" FROM {table.name}", where, *tail,
@@ -497,11 +499,28 @@ class Generator:
         return Statement("WRONG", (word,))
 
     def any(self):
-        """A statement of any kind."""
+        """A statement of any kind, or an earlier one with other values."""
+        if self.made and self.chance(0.2):
+            return self.rng.choice(self.made).with_values(self.other)
+        self.made.append(self.new())
+        return self.made[-1]
+
+    def other(self, value):
+        if value.is_fixed or value.text is None:
+            return value
+        nulls = 0.05 if value.is_parameter else 0
+        made = schemas.value(self.rng, value.type, nulls=nulls)
+        return Value(value.type, made.text, value.is_parameter)
+
+    def new(self):
         kinds = {
             self.insert: 28, self.update: 26, self.delete: 9, self.select: 34, self.wrong: 2
         }  # fmt: skip
         return self.rng.choices(list(kinds), list(kinds.values()))[0]()
+
+
+def _fixed(type_, text, is_parameter=False):
+    return Value(type_, text, is_parameter, True)
 
 
 def _text(pieces):

@@ -213,15 +213,31 @@ class AtollSession:
     """A session on a database in this process: one of its own, or another one's."""
 
     def __init__(self, database=None):
-        self.is_owner = database is None
+        self.is_owner, self.folder = database is None, None
         self.database, self.session = database, database and database.session()
 
-    def create(self, scheme):
-        """Makes the database anew."""
+    def create(self, scheme, in_folder=False):
+        """Makes the database anew, in memory or in a folder."""
         import atolldb
 
         self.close()
-        self.database = atolldb.create(memory_limit=256 << 20, scheme=scheme)
+        if in_folder:
+            self.folder = tempfile.TemporaryDirectory(prefix="atoll-differential-")
+            self.reopen(scheme)
+        else:
+            self.database = atolldb.create(memory_limit=256 << 20, scheme=scheme)
+            self.session = self.database.session()
+
+    def reopen(self, scheme):
+        """Closes the database in the folder, if it is open, and opens it."""
+        import atolldb
+
+        if self.session:
+            self.session.close()
+            self.database.close()
+        self.database = atolldb.open(
+            self.folder.name, durability="none", memory_limit=256 << 20, scheme=scheme
+        )
         self.session = self.database.session()
 
     def must(self, sql):
@@ -244,6 +260,9 @@ class AtollSession:
             if self.is_owner:
                 self.database.close()
             self.session = None
+        if self.folder:
+            self.folder.cleanup()
+            self.folder = None
 
 
 def answered(run):

@@ -6,17 +6,22 @@ Which transaction a deadlock ends is left to each database: then both must have 
 
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from . import errors
+from . import errors, scenarios
 from .databases import AtollSession, Postgres
 from .sessions import Director, shown
+from .worker import BatchResult, Finding
 
 #: Seconds after which a step counts as waiting: at first, and to confirm a difference.
 PATIENCE, SURE_PATIENCE = 0.08, 0.4
 #: Of PostgreSQL, shorter than PATIENCE, so that a deadlock has ended when a step counts.
 DEADLOCK_TIMEOUT = "20ms"
 SESSIONS_MAX = 3
+#: Schedules of a batch, and how many run at the same time: they wait most of the time.
+BATCH = 40
+BESIDE = 8
 
 
 @dataclass(frozen=True)
@@ -201,15 +206,12 @@ class Difference:
     atoll_rows: list
 
     def signature(self):
-        return f"{self.what}: {self.verbs}"
+        return f"{self.what}: {self.verbs}" if self.verbs else self.what
 
-    def lines(self):
-        yield "-- PostgreSQL"
-        yield from shown(self.postgres)
-        yield f"-- rows {sorted(self.postgres_rows, key=str)}"
-        yield "-- Atoll"
-        yield from shown(self.atoll)
-        yield f"-- rows {sorted(self.atoll_rows, key=str)}"
+    def sides(self):
+        """The records of both as texts."""
+        for events, rows in (self.postgres, self.postgres_rows), (self.atoll, self.atoll_rows):
+            yield "\n".join(["", *shown(events), f"rows {sorted(rows, key=str)}"])
 
 
 def compare(arena, play, patience=PATIENCE):
@@ -308,6 +310,20 @@ def _deadlocks(events):
     return sum(_is_deadlock(event) for event in events)
 
 
+def deliberate(play, difference):
+    """The name of a difference on purpose, or None."""
+    if difference.what in ("order of waiters", "deadlock in PostgreSQL only"):
+        return difference.what.replace(" ", "-")
+    if not play.is_wild or difference.what in ("crash", "Atoll never returns"):
+        return None
+    if "waits" in difference.what or _deadlocks(difference.atoll):
+        return "waits-while-it-looks"
+    if difference.what in ("answer", "rows at the end"):
+        has_waited = any(event.has_waited() for event in difference.atoll)
+        return "sees-what-came-meanwhile" if has_waited else None
+    return None
+
+
 def minimise(arena, play, signature, tries=60):
     found, progress = None, True
     while progress and tries > 0:
@@ -323,5 +339,73 @@ def minimise(arena, play, signature, tries=60):
     return play, found
 
 
-def seeded(seed, number):
-    return random.Random(f"interleaving {seed} {number}")
+class Worker:
+    """Performs batches of schedules, some at the same time, and first of all the scenarios."""
+
+    def __init__(self, address, number, options, beat):
+        self.options, self.beat = options, beat
+        self.arenas = [Arena(address, f"arena{number}_{at}") for at in range(BESIDE)]
+        self.seen = Counter()
+
+    def run(self, batch, count):
+        self.beat(batch, f"schedules of batch {batch}")
+        result = BatchResult(batch, Counter(), [])
+        if batch == 0:
+            self._scenarios(result)
+        with ThreadPoolExecutor(BESIDE) as pool:
+            performed = list(pool.map(
+                lambda at: [self._one(self.arenas[at], batch, number)
+                            for number in range(at, count, BESIDE)],
+                range(BESIDE),
+            ))  # fmt: skip
+        for play, difference, theirs in (one for some in performed for one in some):
+            result.counts.update(_counted(play, theirs))
+            if difference:
+                self._differs(play, difference, result)
+        return result
+
+    def _one(self, arena, batch, number):
+        rng = random.Random(f"interleaving {self.options.seed} {batch} {number}")
+        play = Maker(rng).make()
+        difference, theirs = compare(arena, play)
+        if difference:
+            difference, theirs = compare(arena, play, SURE_PATIENCE)
+        return play, difference, theirs
+
+    def _differs(self, play, difference, result):
+        name = deliberate(play, difference)
+        if name:
+            result.counts[f"deliberate: {name}"] += 1
+            return
+        signature = difference.signature()
+        result.counts[f"DIFFERENT: {signature}"] += 1
+        self.seen[signature] += 1
+        if self.seen[signature] > self.options.each:
+            return
+        if self.options.minimise:
+            play, found = minimise(self.arenas[0], play, signature)
+            difference = found or difference
+        theirs, ours = difference.sides()
+        result.findings.append(Finding(
+            "", "", signature, theirs, ours, "", "", result.batch, list(play.for_atoll())
+        ))  # fmt: skip
+
+    def _scenarios(self, result):
+        """Each scenario on PostgreSQL, where what a level allows must happen and nothing else."""
+        for scenario in scenarios.SCENARIOS:
+            for level in scenarios.LEVELS:
+                played = scenarios.on_postgres(scenario, level, self.arenas[0].postgres)
+                result.counts["scenarios of anomalies"] += 1
+                if scenario.happened(played) != (level in scenario.allowed):
+                    what = f"{scenario.name} at {level}"
+                    result.counts[f"DIFFERENT: {what}"] += 1
+                    record = "\n".join(["", *shown(played.events)])
+                    result.findings.append(Finding("", "", what, record, "", "", "", 0))
+
+
+def _counted(play, events):
+    waits = sum(event.has_waited() for event in events)
+    kind = "wild schedules" if play.is_wild else "schedules"
+    yield f"{kind} with a deadlock" if _deadlocks(events) else (
+        f"{kind} with waits" if waits else f"{kind} without waits"
+    )

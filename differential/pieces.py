@@ -21,11 +21,13 @@ _BARE = ("int2", "int4", "int8", "numeric", "bool")
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a type by its text, None for NULL; written out, or a parameter."""
+    """A value of a type by its text, None for NULL; written out, or a parameter. One that is
+    `fixed` says what the statement is: it stays when the statement runs with other values."""
 
     type: str
     text: str | None
     is_parameter: bool = False
+    is_fixed: bool = False
 
     def literal(self):
         if self.text is None:
@@ -73,11 +75,16 @@ class Statement:
         return f"{sql}  -- {', '.join(value.literal() for value in values)}"
 
     def smaller(self):
-        plain = _plain(self.pieces)
-        if plain != self.pieces:
-            yield replace(self, pieces=plain)
+        plain = self.with_values(lambda value: replace(value, is_parameter=False))
+        if plain != self:
+            yield plain
         for pieces in _smaller(self.pieces):
             yield replace(self, pieces=pieces)
+
+
+    def with_values(self, change):
+        """The statement with `change(value)` in place of each value."""
+        return replace(self, pieces=_changed(self.pieces, change))
 
 
 def statement(verb, *pieces, **options):
@@ -106,17 +113,15 @@ def _render(pieces, texts, values):
             _render(piece.pieces if isinstance(piece, Maybe) else piece, texts, values)
 
 
-def _plain(pieces):
-    """The pieces without parameters."""
-
-    def plain(piece):
+def _changed(pieces, change):
+    def changed(piece):
         if isinstance(piece, Value):
-            return replace(piece, is_parameter=False)
+            return change(piece)
         if isinstance(piece, Maybe):
-            return Maybe(_plain(piece.pieces), _plain(piece.instead))
-        return piece if isinstance(piece, str) else list(_plain(piece))
+            return Maybe(_changed(piece.pieces, change), _changed(piece.instead, change))
+        return piece if isinstance(piece, str) else list(_changed(piece, change))
 
-    return tuple(plain(piece) for piece in pieces)
+    return tuple(changed(piece) for piece in pieces)
 
 
 def _smaller(pieces):

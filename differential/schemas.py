@@ -32,6 +32,10 @@ KEYS = (
 )  # fmt: skip
 
 
+#: The share of large tables among those that can be.
+LARGE = 0.04
+
+
 @dataclass(frozen=True)
 class Column:
     name: str
@@ -148,7 +152,20 @@ def _table(rng, name):
         name, tuple(columns), key, rng.random() < 0.25, uniques,
         tuple(i for at, i in enumerate(indexes) if i not in indexes[:at]),
     )  # fmt: skip
+    if key == ("k",) and types[0] in ("int4", "int8") and rng.random() < LARGE:
+        table = replace(table, uniques=())
+        return replace(table, rows=tuple(_many_rows(rng, table)))
     return replace(table, rows=tuple(_rows(rng, table)))
+
+
+def _many_rows(rng, table):
+    """Rows of several segments."""
+    for key in range(rng.randrange(1100, 1500)):
+        yield tuple(
+            Value(c.type, str(key)) if c.name == "k"
+            else value(rng, c.type, nulls=0.2 if c.nullable else 0)
+            for c in table.columns
+        )  # fmt: skip
 
 
 def _rows(rng, table):

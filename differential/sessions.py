@@ -1,9 +1,9 @@
 """Sessions that take turns by a schedule: which of their steps wait, and what each returns.
 
-A schedule is a list of (session, statement). Each session has a thread. A step that has not
-returned within `patience` seconds counts as waiting, and the next step is sent; further steps of
-the waiting session are kept back until it has returned. So the same schedule gives the same record
-again, as long as the database decides in the same way.
+A schedule is a list of (session, statement), or (session, statement, name). Each session has a
+thread. A step that has not returned within `patience` seconds counts as waiting, and the next step
+is sent; further steps of the waiting session are kept back until it has returned. So the same
+schedule gives the same record again, as long as the database decides in the same way.
 
 With `prompt`, a session whose transaction has failed rolls back at once, as programs do, in place of
 what the schedule has for it up to the end of the transaction.
@@ -30,6 +30,7 @@ class Event:
     sent: int
     done: int | None = None
     answer: Answer | None = None
+    name: str = ""
 
     def has_waited(self):
         return self.done != self.sent
@@ -73,8 +74,8 @@ class Director:
 
     def perform(self, schedule):
         """The events in the order in which they were sent."""
-        for number, sql in schedule:
-            self.actors[number].kept_back.append(sql)
+        for number, sql, *name in schedule:
+            self.actors[number].kept_back.append((sql, *name))
             while self._send_one():
                 pass
         until = time.monotonic() + STUCK_S
@@ -96,10 +97,10 @@ class Director:
         for number, actor in enumerate(self.actors):
             while actor.skips and actor.kept_back:
                 # Up to the end of the transaction, which is over.
-                actor.skips = not _ends(actor.kept_back.pop(0))
+                actor.skips = not _ends(actor.kept_back.pop(0)[0])
             if actor.kept_back and actor.event is None:
-                sql = actor.kept_back.pop(0)
-                event = Event(number, sql, len(self.events))
+                sql, *name = actor.kept_back.pop(0)
+                event = Event(number, sql, len(self.events), name="".join(name))
                 self.events.append(event)
                 actor.send(event)
                 if actor.is_idle.wait(self.patience):
@@ -134,7 +135,7 @@ class Director:
             elif self.prompt and actor.is_open and event.answer.failure:
                 failed.append(actor)
         for actor in failed:
-            at = next((at for at, sql in enumerate(actor.kept_back) if _ends(sql)), None)
+            at = next((at for at, (sql, *_) in enumerate(actor.kept_back) if _ends(sql)), None)
             actor.skips = at is None
             actor.kept_back[: None if at is None else at + 1] = []
             event = Event(self.actors.index(actor), "ROLLBACK", len(self.events))

@@ -15,6 +15,7 @@ from . import changes, errors, schemas
 from .answers import Answer
 from .databases import AtollSession, Postgres
 from .pieces import Statement
+from .worker import BatchResult, Finding, show
 
 #: Schemes of Atoll; the first is the usual one. Alone, a session sees no difference between them.
 SCHEMES = (
@@ -27,9 +28,12 @@ BEGINS = (
     "BEGIN READ ONLY",
 )  # fmt: skip
 CONTROL = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "ROLLBACK TO", "RELEASE")
-#: Statements of a story.
+#: Statements of a story, about, and of a batch of stories.
 LENGTH = 40
+BATCH = 25 * LENGTH
 TRIES_MAX = 400
+#: Values of an index that are looked up at the end of a story.
+VALUES_MAX = 12
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Story:
+    """`in_folder`: Atoll's database is in a folder, and is opened again at the end."""
+
     tables: tuple
     steps: tuple
     scheme: str = SCHEMES[0]
+    in_folder: bool = False
 
     def smaller(self):
         """Stories with less, the boldest first."""
@@ -55,6 +62,8 @@ class Story:
             size //= 2
         if self.scheme != SCHEMES[0]:
             yield replace(self, scheme=SCHEMES[0])
+        if self.in_folder:
+            yield replace(self, in_folder=False)
         for at in range(len(self.tables)):
             yield replace(self, tables=self.tables[:at] + self.tables[at + 1 :])
         for at, table in enumerate(self.tables):
@@ -74,6 +83,7 @@ class Story:
 
     def setup(self):
         lines = [] if self.scheme == SCHEMES[0] else [f"-- scheme {self.scheme}"]
+        lines += ["-- in a folder"] * self.in_folder
         return lines + [line for table in self.tables for line in table.for_atoll()]
 
 
@@ -109,7 +119,7 @@ def make(rng):
         else:
             steps += _transaction(rng, generator)
     scheme = SCHEMES[0] if rng.random() < 0.7 else rng.choice(SCHEMES)
-    return Story(tables, tuple(steps), scheme)
+    return Story(tables, tuple(steps), scheme, rng.random() < 0.05)
 
 
 def _transaction(rng, generator):
@@ -148,16 +158,15 @@ class Stage:
 
     def load(self, story):
         self.postgres.empty()
-        self.atoll.create(story.scheme)
+        self.atoll.create(story.scheme, story.in_folder)
         for table in story.tables:
             for sql in table.for_postgres():
                 self.postgres.must(sql)
             for sql in table.for_atoll():
                 self.atoll.must(sql)
 
-    def play(self, story, counts=None, beat=lambda sql: None):
-        """The first difference, or None."""
-        counts = Counter() if counts is None else counts
+    def play(self, story, result=None, beat=lambda sql: None):
+        """The first difference, or None; counts in `result` what agrees."""
         self.load(story)
         failed, played = False, []
         is_open = False
@@ -180,7 +189,8 @@ class Stage:
                 return Difference(
                     what, statement.verb, theirs, ours, detail, played, at, statement
                 )
-            _count(counts, statement, theirs, ours)
+            if result:
+                _count(result, statement, theirs, ours)
             if theirs.failure and is_open:
                 failed = True
             elif statement.verb in ("ROLLBACK TO", "COMMIT", "ROLLBACK"):
@@ -200,6 +210,9 @@ class Stage:
         self.postgres.answer("ROLLBACK")
         self.atoll.answer("ROLLBACK")
         different = self.tables_differ(story, "end") or self.indexes_differ(story)
+        if not different and story.in_folder:
+            self.atoll.reopen(story.scheme)
+            different = self.tables_differ(story, "reopen") or self.indexes_differ(story)
         if different:
             different.played, different.at = played, len(story.steps)
         return different
@@ -220,7 +233,8 @@ class Stage:
             for way in {table.key, *table.uniques, *table.indexes}:
                 at = names.index(way[0])
                 type_ = table.column(way[0]).type
-                for value in {row[at]: None for row in whole if row[at] is not None}:
+                values = {row[at]: None for row in whole if row[at] is not None}
+                for value in list(values)[:VALUES_MAX]:
                     literal = _literal(type_, value)
                     for condition in (f"= {literal}", f">= {literal}"):
                         sql = f"SELECT * FROM {table.name} WHERE {way[0]} {condition}"
@@ -249,7 +263,8 @@ def _literal(type_, value):
 
 
 def compare(statement, theirs, ours):
-    """What differs, and a detail; two empty texts if nothing."""
+    """What differs, and a detail; two empty texts if nothing. Where both fail, the classes of their
+    errors are only counted: of several mistakes either may be found first."""
     if ours.failure and ours.failure.sort == "crash":
         return "crash", ours.failure.message
     if theirs.failure or ours.failure:
@@ -269,6 +284,9 @@ def deliberate(difference):
     statement = difference.statement
     if statement is None:
         return None
+    failure = difference.atoll.failure
+    if failure and failure.code == "unsupported" and "subquery in VALUES" in failure.message:
+        return "refused"
     sides = [
         difference.postgres.failure and errors.of_postgres(difference.postgres.failure),
         difference.atoll.failure and errors.of_atoll(difference.atoll.failure),
@@ -280,14 +298,19 @@ def deliberate(difference):
     return None
 
 
-def _count(counts, statement, theirs, ours):
+def _count(result, statement, theirs, ours):
     if not theirs.failure:
         rows = theirs.tag.rpartition(" ")[2]
-        counts[f"{statement.verb}{' of no row' if rows == '0' else ''}"] += 1
+        result.counts[f"{statement.verb}{' of no row' if rows == '0' else ''}"] += 1
         return
     pair = (errors.of_postgres(theirs.failure), errors.of_atoll(ours.failure))
-    same = pair[0] if pair[0] == pair[1] else f"{pair[0]} / {pair[1]}"
-    counts[f"both fail: {same}"] += 1
+    if pair[0] == pair[1]:
+        result.counts[f"both fail: {pair[0]}"] += 1
+        return
+    result.counts[f"both fail: {pair[0]} / {pair[1]}"] += 1
+    example = (statement.text(), theirs.failure.message, ours.failure.message)
+    if len(example[0]) < len(result.pairs.get(pair, example)[0]) or pair not in result.pairs:
+        result.pairs[pair] = example
 
 
 def minimise(story, stage, signature, beat):
@@ -317,5 +340,45 @@ def minimise(story, stage, signature, beat):
     return story, found
 
 
-def seeded(seed, number):
-    return random.Random(f"story {seed} {number}")
+class Worker:
+    """Plays batches of stories; the seed and the number of a batch say what they are."""
+
+    def __init__(self, address, number, options, beat):
+        self.options, self.beat = options, beat
+        self.stage = Stage(address, f"stories{number}")
+        self.seen = Counter()
+
+    def run(self, batch, count):
+        result = BatchResult(batch, Counter(), [])
+        for number in range(max(1, count // LENGTH)):
+            story = make(random.Random(f"story {self.options.seed} {batch} {number}"))
+            difference = self.stage.play(
+                story, result, lambda sql: self.beat(batch, sql)
+            )  # fmt: skip
+            if difference:
+                self._differs(story, difference, result)
+        return result
+
+    def _differs(self, story, difference, result):
+        name = deliberate(difference)
+        if name:
+            result.counts[f"deliberate: {name}"] += 1
+            return
+        signature = difference.signature()
+        result.counts[f"DIFFERENT: {signature}"] += 1
+        self.seen[signature] += 1
+        if self.seen[signature] > self.options.each:
+            return
+        original = difference.played[-1]
+        if self.options.minimise:
+            story, found = minimise(story, self.stage, signature, lambda sql: self.beat(-1, sql))
+            difference = found or difference
+        detail = [f"-- {difference.detail}"] if difference.detail else []
+        theirs, ours = (
+            answer.tag or show(answer) if not answer.types else show(answer)
+            for answer in (difference.postgres, difference.atoll)
+        )
+        result.findings.append(Finding(
+            difference.played[-1], original, signature, theirs, ours, "", "", result.batch,
+            [*story.setup(), *detail, *difference.played[:-1]],
+        ))  # fmt: skip
