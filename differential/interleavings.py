@@ -179,21 +179,23 @@ class Arena:
             session.answer("ROLLBACK")
         return events, self.postgres[0].answer("SELECT * FROM r")
 
-    def on_atoll(self, play, patience):
-        owner = AtollSession()
-        owner.create(None)
-        for sql in play.for_atoll():
-            owner.must(sql)
-        sessions = [AtollSession(owner.database) for _ in range(SESSIONS_MAX)]
-        director = Director(sessions, patience)
-        events = director.perform(play.schedule)
-        if director.close():
-            for session in sessions:
-                session.close()
-        rows = owner.on_snapshot("SELECT * FROM r")
-        if all(event.done is not None for event in events):
-            owner.close()
-        return events, rows
+
+def on_atoll(play, patience, scheme=None):
+    """What happens on Atoll, and the rows at the end."""
+    owner = AtollSession()
+    owner.create(scheme)
+    for sql in play.for_atoll():
+        owner.must(sql)
+    sessions = [AtollSession(owner.database) for _ in range(SESSIONS_MAX)]
+    director = Director(sessions, patience)
+    events = director.perform(play.schedule)
+    if director.close():
+        for session in sessions:
+            session.close()
+    rows = owner.on_snapshot("SELECT * FROM r")
+    if all(event.done is not None for event in events):
+        owner.close()
+    return events, rows
 
 
 @dataclass
@@ -217,7 +219,7 @@ class Difference:
 def compare(arena, play, patience=PATIENCE):
     """The first difference, or None; and the record of PostgreSQL."""
     theirs, their_rows = arena.on_postgres(play, patience)
-    ours, our_rows = arena.on_atoll(play, patience)
+    ours, our_rows = on_atoll(play, patience)
     what = _what(theirs, ours, play)
     if not what and not _deadlocks(theirs) and Counter(their_rows.rows) != Counter(our_rows.rows):
         what = ("rows at the end", "")

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 
-from . import deliberate, interleavings, kept, report, stories, worker
+from . import deliberate, interleavings, kept, report, serial, stories, worker
 from .databases import Postgres, Server
 
 #: Seconds that a statement may take before its process is ended.
@@ -34,7 +34,8 @@ def arguments(given=None):
     add("--transactions", type=int, metavar="N", default=0,
         help="statements that change rows, and queries between them, most in transactions")  # fmt: skip
     add("--interleavings", type=int, metavar="N", default=0,
-        help="schedules of two or three sessions, and the scenarios of anomalies")  # fmt: skip
+        help="schedules of two or three sessions, as many at READ COMMITTED beside PostgreSQL as "
+        "SERIALIZABLE under every scheme, and the scenarios of anomalies")  # fmt: skip
     add("--jobs", type=int, default=os.cpu_count())
     add("--minimise", action="store_true", help="make the statements that differ smaller")
     add("--each", type=int, default=5, help="differences to show of each signature and process")
@@ -162,6 +163,7 @@ def main(given=None):
             (worker.Worker, options.statements, worker.BATCH),
             (stories.Worker, options.transactions, stories.BATCH),
             (interleavings.Worker, options.interleavings, interleavings.BATCH),
+            (serial.Worker, options.interleavings, interleavings.BATCH),
         ):
             if number:
                 ran = run(options, server.address(), make, number, size)
