@@ -220,7 +220,7 @@ def compare(arena, play, patience=PATIENCE):
     """The first difference, or None; and the record of PostgreSQL."""
     theirs, their_rows = arena.on_postgres(play, patience)
     ours, our_rows = on_atoll(play, patience)
-    what = _what(theirs, ours, play)
+    what = difference_of(theirs, ours)
     if not what and not _deadlocks(theirs) and Counter(their_rows.rows) != Counter(our_rows.rows):
         what = ("rows at the end", "")
     if not what:
@@ -228,7 +228,8 @@ def compare(arena, play, patience=PATIENCE):
     return Difference(*what, theirs, ours, their_rows.rows, our_rows.rows), theirs
 
 
-def _what(theirs, ours, play):
+def difference_of(theirs, ours):
+    """What differs first in two records, and at what statement; None if nothing does."""
     if _deadlocks(theirs):
         return None if _deadlocks(ours) else ("deadlock in PostgreSQL only", "")
     for their, our in zip(theirs, ours, strict=False):
