@@ -15,8 +15,10 @@ TARGETS ?= $(basename $(notdir $(sort $(wildcard fuzz/fuzz_targets/*.rs))))
 # Memory of the process and of one allocation in MiB, and seconds that an input may take.
 FUZZ_LIMITS := -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout=20 -max_len=4096 -len_control=0
 
-# Of `make differential`: how many statements, and which.
+# Of `make differential`: how many queries, statements in transactions, schedules, and which.
 STATEMENTS ?= 100000
+TRANSACTIONS ?= 30000
+INTERLEAVINGS ?= 1000
 SEED ?= 1
 # Tests that cannot run here note it in this file.
 export ATOLL_SKIPPED := $(abspath $(TARGET))/skipped-tests.txt
@@ -86,13 +88,16 @@ test-python: wheel
 	$(PYTHON) -m pytest -q -rs python/tests
 
 test-differential: wheel postgres
-	@echo "== comparing 2,000 statements with PostgreSQL"
-	$(PYTHON) -m differential --statements 2000 --seed 1 --minimise
+	@echo "== comparing queries, transactions and sessions with PostgreSQL"
+	$(PYTHON) -m differential --statements 2000 --transactions 3000 --interleavings 120 \
+	  --seed 1 --minimise
 
 # Some minutes; differences are made small and shown, `--keep` adds them to the kept tests.
 differential: wheel postgres
-	@echo "== comparing $(STATEMENTS) statements with PostgreSQL"
-	$(PYTHON) -m differential --statements $(STATEMENTS) --seed $(SEED) --minimise
+	@echo "== comparing $(STATEMENTS) queries, $(TRANSACTIONS) statements in transactions and" \
+	  "$(INTERLEAVINGS) schedules with PostgreSQL"
+	$(PYTHON) -m differential --statements $(STATEMENTS) --transactions $(TRANSACTIONS) \
+	  --interleavings $(INTERLEAVINGS) --seed $(SEED) --minimise
 
 postgres: setup
 	@scripts/setup.sh postgres

@@ -27,12 +27,14 @@ class Failure:
 
 @dataclass
 class Answer:
-    """Types and rows, or a failure. `texts` are the values as PostgreSQL wrote them."""
+    """Types and rows, or a failure. `texts` are the values as PostgreSQL wrote them, `tag` what
+    was done: "UPDATE 2"."""
 
     types: list = field(default_factory=list)
     rows: list = field(default_factory=list)
     failure: Failure | None = None
     texts: list = field(default_factory=list)
+    tag: str = ""
 
 
 class Float(float):

@@ -135,22 +135,34 @@ class Postgres:
         self.connection.execute("SET client_min_messages = error")
 
     def load(self, tables):
-        self.must(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
-        self.must(f"CREATE SCHEMA {self.schema}")
-        self.must(f"SET search_path = {self.schema}, public")
+        self.empty()
         for table in tables:
             for statement in table.statements():
                 self.must(statement)
+
+    def empty(self):
+        """Makes its schema anew, and uses it."""
+        self.must(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+        self.must(f"CREATE SCHEMA {self.schema}")
+        self.use()
+
+    def use(self):
+        self.must(f"SET search_path = {self.schema}, public")
 
     def must(self, sql):
         answer = self.answer(sql)
         if answer.failure:
             raise RuntimeError(f"PostgreSQL refused a table: {answer.failure.message}\n{sql}")
 
-    def answer(self, sql):
+    def answer(self, sql, values=()):
+        """The answer to a statement; `values` are those of its parameters, with a `text` each."""
         from psycopg import pq
 
-        result = self.connection.pgconn.exec_(sql.encode())
+        if values:
+            texts = [None if value.text is None else value.text.encode() for value in values]
+            result = self.connection.pgconn.exec_params(sql.encode(), texts)
+        else:
+            result = self.connection.pgconn.exec_(sql.encode())
         if result.status == pq.ExecStatus.FATAL_ERROR:
             code = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
             message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
@@ -162,7 +174,9 @@ class Postgres:
             [None if (v := values(row, c)) is None else v.decode() for c in columns]
             for row in range(result.ntuples)
         ]
-        return answers.of_texts(types, texts)
+        answer = answers.of_texts(types, texts)
+        answer.tag = (result.command_status or b"").decode()
+        return answer
 
     def close(self):
         self.connection.close()
@@ -187,25 +201,89 @@ class Atoll:
                     raise RuntimeError(f"Atoll refused a table: {error}\n{statement}") from error
 
     def answer(self, sql):
-        import atolldb
-
-        try:
-            return answers.of_arrow(self.database.sql(sql).to_arrow())
-        except atolldb.Error as error:
-            message = getattr(error, "message", str(error))
-            kind = getattr(error, "kind", type(error).__name__)
-            return Answer(failure=Failure(sort_of(message, kind), kind, message))
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-            # A panic, or a value that pyarrow cannot read: never right.
-            message = f"{type(error).__name__}: {error}"
-            return Answer(failure=Failure("crash", type(error).__name__, message))
+        return answered(lambda: self.database.sql(sql))
 
     def close(self):
         if self.database:
             self.database.close()
             self.database = None
+
+
+class AtollSession:
+    """A session on a database in this process: one of its own, or another one's."""
+
+    def __init__(self, database=None):
+        self.is_owner, self.folder = database is None, None
+        self.database, self.session = database, database and database.session()
+
+    def create(self, scheme, in_folder=False):
+        """Makes the database anew, in memory or in a folder."""
+        import atolldb
+
+        self.close()
+        if in_folder:
+            self.folder = tempfile.TemporaryDirectory(prefix="atoll-differential-")
+            self.reopen(scheme)
+        else:
+            self.database = atolldb.create(memory_limit=256 << 20, scheme=scheme)
+            self.session = self.database.session()
+
+    def reopen(self, scheme):
+        """Closes the database in the folder, if it is open, and opens it."""
+        import atolldb
+
+        if self.session:
+            self.session.close()
+            self.database.close()
+        self.database = atolldb.open(
+            self.folder.name, durability="none", memory_limit=256 << 20, scheme=scheme
+        )
+        self.session = self.database.session()
+
+    def must(self, sql):
+        answer = self.answer(sql)
+        if answer.failure:
+            raise RuntimeError(f"Atoll refused a table: {answer.failure.message}\n{sql}")
+
+    def answer(self, sql, values=()):
+        python = [value.python() for value in values]
+        return answered(lambda: self.session.sql(sql, python))
+
+    def on_snapshot(self, sql, values=()):
+        """The answer of a snapshot of what is committed."""
+        python = [value.python() for value in values]
+        return answered(lambda: self.database.snapshot().sql(sql, python))
+
+    def close(self):
+        if self.session:
+            self.session.close()
+            if self.is_owner:
+                self.database.close()
+            self.session = None
+        if self.folder:
+            self.folder.cleanup()
+            self.folder = None
+
+
+def answered(run):
+    """The answer of Atoll to what `run` sends."""
+    import atolldb
+
+    try:
+        result = run()
+        answer = answers.of_arrow(result.to_arrow()) if result.column_names else Answer()
+        answer.tag = result.tag
+        return answer
+    except atolldb.Error as error:
+        message = getattr(error, "message", str(error))
+        kind = getattr(error, "kind", type(error).__name__)
+        return Answer(failure=Failure(sort_of(message, kind), kind, message))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        # A panic, or a value that pyarrow cannot read: never right.
+        message = f"{type(error).__name__}: {error}"
+        return Answer(failure=Failure("crash", type(error).__name__, message))
 
 
 class DuckDB:

@@ -32,7 +32,7 @@ def grouped(findings):
 
 def show(options, counts, groups, pairs, seconds):
     total = sum(counts.values())
-    print(f"{total:,} statements of seed {options.seed} in {seconds:.0f} s")
+    print(f"{total:,} statements and schedules of seed {options.seed} in {seconds:.0f} s")
     for name, count in sorted(counts.items(), key=lambda item: (item[0][:9], -item[1])):
         print(f"  {count:8,}  {name}")
     for group in groups[:40]:
@@ -48,7 +48,7 @@ def _text(finding):
     names = ("postgres", "PostgreSQL"), ("atoll", "Atoll"), ("duckdb", "DuckDB")
     answers = [(name, getattr(finding, field)) for field, name in names]
     lines += [f"-- {name}: {answer}" for name, answer in answers if answer]
-    return "\n".join("  " + line[:600] for line in lines)
+    return "\n".join("  " + line[:600] for whole in lines for line in whole.splitlines())
 
 
 def markdown(options, counts, groups, pairs):
@@ -67,9 +67,11 @@ def markdown(options, counts, groups, pairs):
         lines += ["", f"{len(group)} × (batch {first.batch})", "```sql"]
         lines += [line[:2000] for line in (*first.setup, first.sql)]
         lines += [
-            f"-- PostgreSQL: {first.postgres}", f"-- Atoll:      {first.atoll}",
-            f"-- DuckDB:     {first.duckdb}", "```",
+            f"-- {name}: {answer}" for name, answer in (
+                ("PostgreSQL", first.postgres), ("Atoll", first.atoll), ("DuckDB", first.duckdb)
+            ) if answer
         ]  # fmt: skip
+        lines.append("```")
     lines += ["", "## Both fail, for reasons that sound different", ""]
     for (theirs, ours), (sql, message, other) in sorted(pairs.items()):
         lines += [f"- {theirs} / {ours}: `{sql[:300]}`", f"  - PostgreSQL: {message}"]

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 
-from . import deliberate, kept, report, worker
+from . import deliberate, interleavings, kept, report, serial, stories, worker
 from .databases import Postgres, Server
 
 #: Seconds that a statement may take before its process is ended.
@@ -24,11 +24,18 @@ STUCK_S = 120
 def arguments(given=None):
     parser = argparse.ArgumentParser(
         prog="python -m differential",
-        description="Compares the answers of Atoll and PostgreSQL to generated SQL.",
+        description="Compares Atoll with PostgreSQL: the answers to generated queries, what "
+        "generated changes and transactions do, and how sessions beside each other fare. "
+        "Without a number for any of them, 100,000 queries.",
     )
     add = parser.add_argument
     add("--seed", type=int, default=1)
-    add("--statements", type=int, default=100_000)
+    add("--statements", type=int, metavar="N", default=0, help="queries")
+    add("--transactions", type=int, metavar="N", default=0,
+        help="statements that change rows, and queries between them, most in transactions")  # fmt: skip
+    add("--interleavings", type=int, metavar="N", default=0,
+        help="schedules of two or three sessions, as many at READ COMMITTED beside PostgreSQL as "
+        "SERIALIZABLE under every scheme, and the scenarios of anomalies")  # fmt: skip
     add("--jobs", type=int, default=os.cpu_count())
     add("--minimise", action="store_true", help="make the statements that differ smaller")
     add("--each", type=int, default=5, help="differences to show of each signature and process")
@@ -36,19 +43,22 @@ def arguments(given=None):
         "with --kept move those there that have ceased to differ")  # fmt: skip
     add("--findings", metavar="FILE", help="write the differences there, grouped, as Markdown")
     add("--kept", metavar="FILE", help="only ask both databases for the statements kept there")
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    if not (options.statements or options.transactions or options.interleavings):
+        options.statements = 100_000
+    return options
 
 
 class Process:
     """A worker's process, what it has to do, and where it says what it is at."""
 
-    def __init__(self, address, number, options, batches):
+    def __init__(self, make, address, number, options, batches):
         self.number, self.batches = number, batches
         self.beat_file = tempfile.TemporaryFile()
         self.connection, theirs = multiprocessing.Pipe(duplex=False)
         self.process = multiprocessing.get_context("fork").Process(
             target=worker.main,
-            args=(address, number, options, batches, theirs, self.beat_file.fileno()),
+            args=(make, address, number, options, batches, theirs, self.beat_file.fileno()),
             daemon=True,
         )
         self.process.start()
@@ -76,16 +86,16 @@ class Process:
         self.beat_file.close()
 
 
-def run(options, address):
-    """Runs all batches; gives the total of the counts, and the findings."""
+def run(options, address, make, left, size):
+    """Runs so many statements or schedules in batches of a size; gives the total of the counts, and
+    the findings."""
     batches = []
-    left = options.statements
     while left > 0:
-        batches.append((len(batches), min(left, worker.BATCH)))
-        left -= worker.BATCH
+        batches.append((len(batches), min(left, size)))
+        left -= size
     jobs = max(1, min(options.jobs, len(batches)))
     counts, findings, pairs, done = Counter(), [], {}, set()
-    processes = [Process(address, n, options, batches[n::jobs]) for n in range(jobs)]
+    processes = [Process(make, address, n, options, batches[n::jobs]) for n in range(jobs)]
     started = last_told = time.monotonic()
     while processes:
         ready = multiprocessing.connection.wait([p.connection for p in processes], timeout=2)
@@ -123,13 +133,13 @@ def run(options, address):
                 )
                 rest = [b for b in process.batches if b[0] not in done][1:]
                 if rest:
-                    processes.append(Process(address, process.number, options, rest))
+                    processes.append(Process(make, address, process.number, options, rest))
         if time.monotonic() - last_told > 15:
             last_told = time.monotonic()
             seconds = last_told - started
             told = sum(counts.values())
             different = sum(v for k, v in counts.items() if k.startswith("DIFFERENT"))
-            print(f"   {told:,} statements in {seconds:.0f} s, {different:,} differ", flush=True)
+            print(f"   {told:,} in {seconds:.0f} s, {different:,} differ", flush=True)
     return counts, findings, pairs
 
 
@@ -148,7 +158,18 @@ def main(given=None):
             if options.keep:
                 kept.move(options.kept, checked)
             return report.show_kept(checked)
-        counts, findings, pairs = run(options, server.address())
+        counts, findings, pairs = Counter(), [], {}
+        for make, number, size in (
+            (worker.Worker, options.statements, worker.BATCH),
+            (stories.Worker, options.transactions, stories.BATCH),
+            (interleavings.Worker, options.interleavings, interleavings.BATCH),
+            (serial.Worker, options.interleavings, interleavings.BATCH),
+        ):
+            if number:
+                ran = run(options, server.address(), make, number, size)
+                counts += ran[0]
+                findings += ran[1]
+                pairs = ran[2] | pairs
     finally:
         server.close()
     groups = report.grouped(findings)
@@ -159,7 +180,8 @@ def main(given=None):
     if options.keep and groups:
         with open(kept.FILE, "a", encoding="utf-8") as file:
             for group in groups:
-                file.write("\n" + group[0].entry)
+                if group[0].entry:
+                    file.write("\n" + group[0].entry)
     return 1 if any(name.startswith("DIFFERENT") for name in counts) else 0
 
 

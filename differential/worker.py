@@ -195,8 +195,9 @@ def opinion(made, sql, statement, theirs, ours):
     return "otherwise: " + show(answer, 3)
 
 
-def main(address, number, options, batches, connection, beat_file):
-    """What the process does: batches by their numbers, results through the connection."""
+def main(make, address, number, options, batches, connection, beat_file):
+    """What the process does: batches by their numbers, results through the connection. `make`
+    gives what runs a batch, such as a `Worker`."""
 
     def beat(batch, sql):
         text = f"{batch}\n{sql}".encode()[:60_000]
@@ -204,7 +205,7 @@ def main(address, number, options, batches, connection, beat_file):
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        worker = Worker(address, number, options, beat)
+        worker = make(address, number, options, beat)
         for batch, count in batches:
             connection.send(worker.run(batch, count))
         connection.send(None)

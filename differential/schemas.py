@@ -1,0 +1,191 @@
+"""Small tables with keys and indexes of every kind, by seed, for changes and transactions."""
+
+from dataclasses import dataclass, replace
+
+from .pieces import Value
+
+SQL_NAMES = {
+    "int2": "smallint", "int4": "int", "int8": "bigint", "numeric": "decimal(8, 2)",
+    "text": "text", "bool": "boolean", "date": "date",
+}  # fmt: skip
+#: Few values of each type, so that rows meet; those behind the bar are rare.
+POOLS = {
+    "int2": "0 1 2 3 4 5 | -1 32767 -32768",
+    "int4": "0 1 2 3 4 5 6 7 8 9 10 11 | -1 2147483647 -2147483648",
+    "int8": "0 1 2 3 4 5 6 7 8 | 5000000000 9223372036854775807",
+    "numeric": "0.00 1.00 1.50 2.25 3.00 | -1.25 999999.99",
+    "bool": "true false |",
+    "date": "2024-01-01 2024-01-02 2024-02-29 | 1969-12-31",
+}
+TEXTS = (
+    ["a", "b", "c", "ab", "B", "abc"],
+    ["", "é", "it's", "exactly 12 by", "a text that is longer than twelve bytes", "b" * 300],
+)
+#: The columns beside the key that a table may have.
+COLUMNS = (
+    ("a", "int4"), ("b", "text"), ("c", "numeric"), ("d", "int8"), ("e", "bool"), ("f", "date"),
+    ("g", "int2"), ("h", "int4"), ("i", "text"),
+)  # fmt: skip
+KEYS = (
+    ("int4",), ("int4",), ("int4",), ("int8",), ("text",), ("int4", "int4"), ("text", "int4"),
+    ("int2", "int4", "text"), ("date", "int8"), ("numeric",),
+)  # fmt: skip
+
+
+#: The share of large tables among those that can be.
+LARGE = 0.04
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: `uniques` are lists of names of columns, `indexes` as well; `rows` are lists of
+    `Value`s."""
+
+    name: str
+    columns: tuple
+    key: tuple
+    is_hashed: bool = False
+    uniques: tuple = ()
+    indexes: tuple = ()
+    rows: tuple = ()
+
+    def column(self, name):
+        return next(column for column in self.columns if column.name == name)
+
+    def unique_columns(self):
+        """The columns in the key or in a unique index."""
+        return {name for names in (self.key, *self.uniques) for name in names}
+
+    def _columns(self):
+        for column in self.columns:
+            is_null = "" if column.nullable else " NOT NULL"
+            yield f"{column.name} {SQL_NAMES[column.type]}{is_null}"
+
+    def for_atoll(self):
+        using = " USING HASH" if self.is_hashed else ""
+        parts = [*self._columns(), f"PRIMARY KEY ({', '.join(self.key)}){using}"]
+        parts += [f"UNIQUE ({', '.join(names)})" for names in self.uniques]
+        parts += [
+            f"INDEX {self.name}_i{at} ({', '.join(names)})" for at, names in enumerate(self.indexes)
+        ]
+        yield f"CREATE TABLE {self.name} ({', '.join(parts)})"
+        yield from self._inserts()
+
+    def for_postgres(self):
+        parts = [*self._columns(), f"PRIMARY KEY ({', '.join(self.key)})"]
+        parts += [f"UNIQUE ({', '.join(names)})" for names in self.uniques]
+        yield f"CREATE TABLE {self.name} ({', '.join(parts)})"
+        for at, names in enumerate(self.indexes):
+            yield f"CREATE INDEX {self.name}_i{at} ON {self.name} ({', '.join(names)})"
+        yield from self._inserts()
+
+    def _inserts(self):
+        if self.rows:
+            rows = ", ".join(f"({', '.join(v.literal() for v in row)})" for row in self.rows)
+            yield f"INSERT INTO {self.name} VALUES {rows}"
+
+    def smaller(self):
+        """Tables with less."""
+        for at in range(len(self.uniques)):
+            yield replace(self, uniques=self.uniques[:at] + self.uniques[at + 1 :])
+        for at in range(len(self.indexes)):
+            yield replace(self, indexes=self.indexes[:at] + self.indexes[at + 1 :])
+        if self.is_hashed:
+            yield replace(self, is_hashed=False)
+        step = len(self.rows)
+        while step:
+            for at in range(0, len(self.rows), step):
+                yield replace(self, rows=self.rows[:at] + self.rows[at + step :])
+            step //= 2
+
+    def without_column(self, name):
+        """The table without a column that is in no key and no index."""
+        used = {n for names in (self.key, *self.uniques, *self.indexes) for n in names}
+        if name in used or len(self.columns) == 1:
+            return None
+        at = [column.name for column in self.columns].index(name)
+        columns = self.columns[:at] + self.columns[at + 1 :]
+        rows = tuple(row[:at] + row[at + 1 :] for row in self.rows)
+        return replace(self, columns=columns, rows=rows)
+
+
+def value(rng, type_, *, nulls=0.0, rare=0.06):
+    """A value of a type."""
+    if rng.random() < nulls:
+        return Value(type_, None)
+    if type_ == "text":
+        usual, unusual = TEXTS
+    else:
+        usual, _, unusual = POOLS[type_].partition("|")
+        usual, unusual = usual.split(), unusual.split()
+    pool = unusual if unusual and rng.random() < rare else usual
+    return Value(type_, rng.choice(pool))
+
+
+def _table(rng, name):
+    types = rng.choice(KEYS)
+    key = tuple("k" if len(types) == 1 else f"k{at + 1}" for at in range(len(types)))
+    columns = [Column(n, t, False) for n, t in zip(key, types, strict=True)]
+    others = sorted(rng.sample(COLUMNS, rng.randrange(2, 6)))
+    columns += [Column(n, t, rng.random() < 0.75) for n, t in others]
+    if rng.random() < 0.2:
+        rng.shuffle(columns)
+    names = [n for n, _ in others]
+    mixed = [*names, *key]
+    uniques = [
+        tuple(rng.sample(names if size == 1 else mixed, size))
+        for size in rng.choices((1, 2), k=rng.choice((0, 0, 1, 1, 2)))
+    ]
+    indexes = [
+        tuple(rng.sample(mixed, min(size, len(mixed))))
+        for size in rng.choices((1, 2, 3), k=rng.choice((0, 1, 1, 2)))
+    ]
+    uniques = tuple(u for at, u in enumerate(uniques) if u not in uniques[:at])
+    table = Table(
+        name, tuple(columns), key, rng.random() < 0.25, uniques,
+        tuple(i for at, i in enumerate(indexes) if i not in indexes[:at]),
+    )  # fmt: skip
+    if key == ("k",) and types[0] in ("int4", "int8") and rng.random() < LARGE:
+        table = replace(table, uniques=())
+        return replace(table, rows=tuple(_many_rows(rng, table)))
+    return replace(table, rows=tuple(_rows(rng, table)))
+
+
+def _many_rows(rng, table):
+    """Rows of several segments."""
+    for key in range(rng.randrange(1100, 1500)):
+        yield tuple(
+            Value(c.type, str(key)) if c.name == "k"
+            else value(rng, c.type, nulls=0.2 if c.nullable else 0)
+            for c in table.columns
+        )  # fmt: skip
+
+
+def _rows(rng, table):
+    """Rows that may stand beside each other."""
+    rows, taken = [], set()
+    for _ in range(rng.randrange(4, 16)):
+        row = {
+            c.name: value(rng, c.type, nulls=0.2 if c.nullable else 0) for c in table.columns
+        }  # fmt: skip
+        keys = {
+            (names, tuple(row[n].text for n in names))
+            for names in (table.key, *table.uniques)
+            if all(row[n].text is not None for n in names)
+        }
+        if not keys & taken:
+            taken |= keys
+            rows.append(tuple(row[c.name] for c in table.columns))
+    return rows
+
+
+def make(rng):
+    """Two or three tables."""
+    return [_table(rng, f"t{at + 1}") for at in range(rng.choice((2, 2, 3)))]
