@@ -277,7 +277,8 @@ def answered(run):
     except atolldb.Error as error:
         message = getattr(error, "message", str(error))
         kind = getattr(error, "kind", type(error).__name__)
-        return Answer(failure=Failure(sort_of(message, kind), kind, message))
+        code = getattr(error, "sqlstate", kind)
+        return Answer(failure=Failure(sort_of(message, kind), code, message))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise

@@ -244,8 +244,8 @@ def difference_of(theirs, ours):
             return "order", verbs
         done = _end(theirs, their.done), _end(ours, our.done)
         one, other = their.answer, our.answer
-        names = (one.failure and errors.of_postgres(one.failure),
-                 other.failure and errors.of_atoll(other.failure))  # fmt: skip
+        names = (one.failure and errors.name(one.failure),
+                 other.failure and errors.name(other.failure))  # fmt: skip
         same = names[0] == names[1] and (
             names[0] or (one.tag, Counter(one.rows)) == (other.tag, Counter(other.rows))
         )
@@ -306,7 +306,7 @@ def _verb(sql):
 
 def _is_deadlock(event):
     failure = event.answer and event.answer.failure
-    return bool(failure) and "deadlock" in (errors.of_postgres(failure), errors.of_atoll(failure))
+    return bool(failure) and "deadlock" in (errors.name(failure), errors.name(failure))
 
 
 def _deadlocks(events):

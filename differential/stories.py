@@ -103,8 +103,8 @@ class Difference:
 
     def signature(self):
         sides = []
-        for answer, name in ((self.postgres, errors.of_postgres), (self.atoll, errors.of_atoll)):
-            sides.append(name(answer.failure) if answer.failure else "fine")
+        for answer in (self.postgres, self.atoll):
+            sides.append(errors.name(answer.failure) if answer.failure else "fine")
         return f"{self.what}: {self.verb}: PostgreSQL {sides[0]}, Atoll {sides[1]}"
 
 
@@ -284,12 +284,9 @@ def deliberate(difference):
     statement = difference.statement
     if statement is None:
         return None
-    failure = difference.atoll.failure
-    if failure and failure.code == "unsupported" and "subquery in VALUES" in failure.message:
-        return "refused"
     sides = [
-        difference.postgres.failure and errors.of_postgres(difference.postgres.failure),
-        difference.atoll.failure and errors.of_atoll(difference.atoll.failure),
+        difference.postgres.failure and errors.name(difference.postgres.failure),
+        difference.atoll.failure and errors.name(difference.atoll.failure),
     ]
     if statement.many and set(sides) == {None, "duplicate"}:
         fine = difference.atoll if difference.postgres.failure else difference.postgres
@@ -303,7 +300,7 @@ def _count(result, statement, theirs, ours):
         rows = theirs.tag.rpartition(" ")[2]
         result.counts[f"{statement.verb}{' of no row' if rows == '0' else ''}"] += 1
         return
-    pair = (errors.of_postgres(theirs.failure), errors.of_atoll(ours.failure))
+    pair = (errors.name(theirs.failure), errors.name(ours.failure))
     if pair[0] == pair[1]:
         result.counts[f"both fail: {pair[0]}"] += 1
         return

@@ -72,20 +72,16 @@ class NotSupportedError(DatabaseError):
     """A feature of SQL that Atoll does not support."""
 
 
-_OF_KIND = {
-    "syntax": ProgrammingError,
-    "unknown table": ProgrammingError,
-    "unknown column": ProgrammingError,
-    "unknown tablespace": ProgrammingError,
-    "schema": ProgrammingError,
-    "type": DataError,
-    "constraint": IntegrityError,
-    "read-only": NotSupportedError,
-    "unsupported": NotSupportedError,
-    "aborted": OperationalError,
-    "out of memory": OperationalError,
-    "cancelled": OperationalError,
-    "input": OperationalError,
+#: By the class of the SQLSTATE, its first two characters; "24" to "57" are states of a session,
+#: of its transaction and of the machine.
+_OF_STATE = {
+    "0A": NotSupportedError,
+    "21": ProgrammingError,
+    "22": DataError,
+    "23": IntegrityError,
+    "26": ProgrammingError,
+    "3B": ProgrammingError,
+    "42": ProgrammingError,
 }
 
 
@@ -96,13 +92,14 @@ def _translated(error):
     elif isinstance(error, errors.DuplicateKey):
         kind = IntegrityError
     elif isinstance(error, errors.SqlError):
-        kind = _OF_KIND.get(error.kind, DatabaseError)
+        kind = _OF_STATE.get(error.sqlstate[:2], OperationalError)
     elif isinstance(error, errors.InvalidValue):
         kind = DataError
     else:
         kind = OperationalError
     translated = kind(str(error))
     translated.cause = error
+    translated.sqlstate = getattr(error, "sqlstate", None)
     return translated
 
 

@@ -91,6 +91,7 @@ class SqlError(Error):
         *,
         message: str | None = None,
         kind: str = "query",
+        sqlstate: str = "42000",
         line: int | None = None,
         column: int | None = None,
         hint: str | None = None,
@@ -102,6 +103,8 @@ class SqlError(Error):
         #: "unknown tablespace", "type", "constraint", "schema", "read-only", "unsupported",
         #: "aborted", "input", "query", "out of memory", "cancelled" or "database".
         self.kind = kind
+        #: The code of the error in PostgreSQL, five characters: "23505", "40001".
+        self.sqlstate = sqlstate
         #: Place in the statement, both from 1; None if unknown.
         self.line = line
         self.column = column

@@ -168,6 +168,7 @@ fn raise_sql(py: Python<'_>, error: &SqlError, sql: &str) -> PyResult<PyErr> {
     let facts = PyDict::new(py);
     facts.set_item("message", error.message())?;
     facts.set_item("kind", kind)?;
+    facts.set_item("sqlstate", error.sqlstate())?;
     facts.set_item("line", error.position().map(|(line, _)| line))?;
     facts.set_item("column", error.position().map(|(_, column)| column))?;
     facts.set_item("hint", error.hint())?;
