@@ -73,7 +73,7 @@ def difference(many, postgres, atoll):
 
 def test_the_order_of_rows_excuses_duplicates_of_several_rows_only():
     two, one = Answer(tag="UPDATE 2"), Answer(tag="UPDATE 1")
-    duplicate = Answer(failure=Failure("other", "constraint", "has a row with key k = 2 already"))
+    duplicate = Answer(failure=Failure("other", "23505", "has a row with key k = 2 already"))
     postgres = Answer(failure=Failure("other", "23505", ""))
     assert stories.deliberate(difference(True, two, duplicate)) == "order-of-rows"
     assert stories.deliberate(difference(True, postgres, two)) == "order-of-rows"

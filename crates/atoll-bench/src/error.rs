@@ -3,6 +3,8 @@
 use atoll::machine::MachineError;
 use atoll_memory::MemoryError;
 
+use crate::tpcc::sql::Failure;
+
 /// The reason why a benchmark has no report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -62,6 +64,9 @@ pub enum BenchError {
     /// A writer ended early.
     #[error("a writer ended: {0}")]
     Writer(String),
+    /// A SQL statement of the workload failed.
+    #[error("a statement failed: {0}")]
+    Statement(#[from] Failure),
     /// A thread panicked.
     #[error("a {0} thread panicked; its message is above")]
     Panicked(&'static str),

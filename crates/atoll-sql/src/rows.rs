@@ -85,18 +85,36 @@ impl Row<'_> {
     /// There is no such column, or its value is not of type `T`; NULL is of type `Option<T>` only.
     pub fn get<T: FromValue>(&self, at: usize) -> Result<T, SqlError> {
         let (Some(value), Some(data_type)) = (self.values.get(at), self.types.get(at)) else {
-            let message = format!("there is no column {at}: the result has {}", self.values.len());
-            return Err(SqlError::new(SqlErrorKind::UnknownColumn, message));
+            return Err(self.no_column(at));
         };
-        T::from_value(value, *data_type).ok_or_else(|| {
-            let name = self.schema.field(at).name();
-            let found = match value {
-                Value::Null => "NULL".to_owned(),
-                _ => format!("of type {data_type}"),
-            };
-            let message = format!("column \"{name}\" is {found}, which {} cannot hold", T::NAME);
-            SqlError::new(SqlErrorKind::Type, message)
-        })
+        T::from_value(value, *data_type).ok_or_else(|| self.cannot_hold(at, T::NAME))
+    }
+
+    /// The text of a column, by its position from 0, without a copy.
+    ///
+    /// # Errors
+    /// There is no such column, or its value is no text.
+    pub fn text(&self, at: usize) -> Result<&str, SqlError> {
+        match self.values.get(at) {
+            Some(Value::Text(text)) => Ok(text),
+            Some(_) => Err(self.cannot_hold(at, "&str")),
+            None => Err(self.no_column(at)),
+        }
+    }
+
+    fn no_column(&self, at: usize) -> SqlError {
+        let message = format!("there is no column {at}: the result has {}", self.values.len());
+        SqlError::new(SqlErrorKind::UnknownColumn, message)
+    }
+
+    fn cannot_hold(&self, at: usize, rust: &str) -> SqlError {
+        let name = self.schema.field(at).name();
+        let found = match &self.values[at] {
+            Value::Null => "NULL".to_owned(),
+            _ => format!("of type {}", self.types[at]),
+        };
+        let message = format!("column \"{name}\" is {found}, which {rust} cannot hold");
+        SqlError::new(SqlErrorKind::Type, message)
     }
 
     /// The value of a column, by its name.
@@ -125,10 +143,10 @@ impl QueryResult {
     /// # Errors
     /// Those of `each`, which then gets no further row; a column of a type that only Arrow data can
     /// have, see [`QueryResult::batches`].
-    pub fn for_each_row(
+    pub fn for_each_row<E: From<SqlError>>(
         &self,
-        mut each: impl FnMut(&Row<'_>) -> Result<(), SqlError>,
-    ) -> Result<(), SqlError> {
+        mut each: impl FnMut(&Row<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let schema = &self.schema();
         if let Some((rows, types)) = self.rows() {
             for values in rows {
@@ -171,7 +189,7 @@ impl QueryResult {
         let mut rows = Vec::with_capacity(self.row_count());
         self.for_each_row(|row| {
             rows.push(T::from_row(row)?);
-            Ok(())
+            Ok::<_, SqlError>(())
         })?;
         Ok(rows)
     }

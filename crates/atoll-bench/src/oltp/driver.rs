@@ -68,7 +68,10 @@ pub trait Workload: Sync {
     }
 
     /// The client of thread number `worker`, counted from 0.
-    fn client(&self, worker: usize) -> Self::Client;
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn client(&self, worker: usize) -> Result<Self::Client, BenchError>;
 }
 
 /// The part of one thread in a workload: it draws transactions and runs them.
@@ -82,6 +85,11 @@ pub trait Client {
     /// # Errors
     /// An error that is not a normal outcome of a transaction; it ends the run.
     fn execute(&mut self, session: &mut Session) -> Result<Outcome, BenchError>;
+
+    /// Attempts that a conflict rolled back, since the session was opened.
+    fn aborts(&self, session: &Session) -> u64 {
+        session.aborts()
+    }
 
     /// Draws and runs transactions in lanes while `watch` allows it, and reports each to `watch`.
     /// Called only for a workload with [`Workload::lanes`].
@@ -250,16 +258,21 @@ fn run_thread<W: Workload>(
     let hands = cpus.pin_writer(number).and_then(|()| {
         Ok(if lanes > 1 { Hands::Lanes(db.lanes(lanes)?) } else { Hands::One(db.session()?) })
     });
-    let mut client = workload.client(number);
+    let ready = hands.and_then(|hands| Ok((hands, workload.client(number)?)));
     shared.start.wait();
     let kinds = workload.kinds().len();
     let commits = &shared.commits[number].0;
-    let tally = hands.and_then(|hands| match hands {
-        Hands::One(mut session) => work(&mut client, &mut session, kinds, shared, commits),
-        Hands::Lanes(mut lanes) => work_in_lanes(&mut client, &mut lanes, kinds, shared, commits),
+    let done = ready.and_then(|(hands, mut client)| {
+        let tally = match hands {
+            Hands::One(mut session) => work(&mut client, &mut session, kinds, shared, commits),
+            Hands::Lanes(mut lanes) => {
+                work_in_lanes(&mut client, &mut lanes, kinds, shared, commits)
+            }
+        };
+        Ok((tally?, client))
     });
-    match tally {
-        Ok(tally) => Some((tally, client)),
+    match done {
+        Ok(done) => Some(done),
         Err(error) => {
             shared.fail(error);
             None
@@ -339,7 +352,7 @@ fn work(
     let mut tally = Tally { kinds: vec![KindTally::default(); kinds], aborts: 0 };
     let mut measuring = shared.phase() == MEASURE;
     let (mut commits, mut left) = (0, shared.transactions.unwrap_or(u64::MAX));
-    let mut aborts_before = session.aborts();
+    let mut aborts_before = client.aborts(session);
     // The latency is the time since the end of the transaction before, so it includes drawing the
     // transaction: to read the clock a second time would cost more than that.
     let mut ended_ns = Native::now_ns();
@@ -353,7 +366,7 @@ fn work(
             MEASURE if measuring => {}
             MEASURE => {
                 measuring = true;
-                aborts_before = session.aborts();
+                aborts_before = client.aborts(session);
             }
             _ => continue,
         }
@@ -369,7 +382,7 @@ fn work(
             Outcome::RolledBack => of_kind.rollbacks += 1,
         }
     }
-    tally.aborts = session.aborts() - aborts_before;
+    tally.aborts = client.aborts(session) - aborts_before;
     Ok(tally)
 }
 

@@ -39,11 +39,11 @@ impl Workload for Tpcb<'_> {
         }
     }
 
-    fn client(&self, worker: usize) -> TpcbClient {
+    fn client(&self, worker: usize) -> Result<TpcbClient, BenchError> {
         // With partitions, a thread uses only the tellers of one branch.
         let home = || (worker % usize::from(self.args.scale)) as i16 + 1;
         let home = self.args.oltp.is_partitioned().then(home);
-        TpcbClient::new(self.tables.clone(), self.args, worker, home)
+        Ok(TpcbClient::new(self.tables.clone(), self.args, worker, home))
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::error::BenchError;
 use crate::oltp::{OltpArgs, require};
+use crate::tpcc::population::Size;
 
 /// The wholesale supplier of TPC-C: all five transactions, and the consistency conditions
 /// afterwards.
@@ -29,6 +30,9 @@ pub struct TpccArgs {
     /// into the Abyss" does, for comparison
     #[arg(long)]
     pub reduced: bool,
+    /// Run the transactions as SQL statements, each on a session of its own
+    #[arg(long, conflicts_with_all = ["reduced", "abort_percent"])]
+    pub sql: bool,
     /// Home warehouses of a thread's transactions
     #[arg(long, value_enum, default_value = "worker", value_name = "WHICH")]
     pub home: Home,
@@ -128,6 +132,12 @@ impl Serialize for Mix {
 }
 
 impl TpccArgs {
+    /// The sizes of the tables.
+    pub fn size(&self) -> Size {
+        let (customers, items) = (self.customers_per_district, self.items);
+        Size { warehouses: self.warehouses, customers, items }
+    }
+
     /// Checks the arguments and completes the mix.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ mod tests {
         let (loaded, args) = (small(1), small_args(1));
         let field = Arc::clone(&loaded.field);
         let random = TpccRandom::new(5, Constants::of_load(5));
-        let pool = Pool::draw(&mut Drawer::new(random, &args, Some(1)), &field, 100);
+        let pool = Pool::draw(&mut Drawer::new(random, &args, Some(1)), field.size, 100);
         let mut client = TpccClient::new(Arc::clone(&field), pool, &args, 1);
         let mut session = loaded.db.session().expect("a session");
         // Some days in the future, so that no row has this time by chance.

@@ -14,8 +14,8 @@ use super::stop::{Ran, found};
 /// The random input of a delivery.
 #[derive(Debug, Clone, Copy)]
 pub struct Input {
-    warehouse: i16,
-    carrier: i16,
+    pub(super) warehouse: i16,
+    pub(super) carrier: i16,
 }
 
 impl Input {

@@ -8,6 +8,7 @@ use atoll::machine::{Machine, Native};
 
 use super::args::{Mix, TpccArgs};
 use super::field::Field;
+use super::population::Size;
 use super::random::TpccRandom;
 use super::{delivery, new_order, order_status, payment, stock_level};
 
@@ -82,16 +83,20 @@ impl Drawer {
         Self { random, mix, home, abort_percent: args.abort_percent.into(), reduced: args.reduced }
     }
 
+    /// A drawer of a mix.
+    pub fn of_mix(random: TpccRandom, mix: Mix, home: Option<i16>) -> Self {
+        Self { random, mix, home, abort_percent: 0, reduced: false }
+    }
+
     /// Draws a transaction.
-    pub fn draw(&mut self, field: &Field) -> Drawn {
+    pub fn draw(&mut self, size: Size) -> Drawn {
         let Self { random, mix, reduced, .. } = self;
         let kind = mix.kind(random.uniform(0, mix.total() - 1));
-        let home =
-            self.home.unwrap_or_else(|| random.uniform(1, field.size.warehouses.into()) as i16);
+        let home = self.home.unwrap_or_else(|| random.uniform(1, size.warehouses.into()) as i16);
         let input = match kind {
-            0 => Input::NewOrder(new_order::Input::draw(field, random, home, *reduced)),
-            1 => Input::Payment(payment::Input::draw(field, random, home)),
-            2 => Input::OrderStatus(order_status::Input::draw(field, random, home)),
+            0 => Input::NewOrder(new_order::Input::draw(size, random, home, *reduced)),
+            1 => Input::Payment(payment::Input::draw(size, random, home)),
+            2 => Input::OrderStatus(order_status::Input::draw(size, random, home)),
             3 => Input::Delivery(delivery::Input::draw(random, home)),
             _ => Input::StockLevel(stock_level::Input::draw(random, home)),
         };
@@ -108,8 +113,8 @@ pub struct Pool {
 
 impl Pool {
     /// Draws `count` transactions, at least one.
-    pub fn draw(drawer: &mut Drawer, field: &Field, count: usize) -> Self {
-        Self { drawn: (0..count.max(1)).map(|_| drawer.draw(field)).collect(), next: 0 }
+    pub fn draw(drawer: &mut Drawer, size: Size, count: usize) -> Self {
+        Self { drawn: (0..count.max(1)).map(|_| drawer.draw(size)).collect(), next: 0 }
     }
 
     /// The next transaction; after the last comes the first again.
@@ -135,7 +140,7 @@ mod tests {
         let (mix, abort_percent) = (Mix::STANDARD, 20);
         let mut drawer = Drawer { random, mix, home: Some(2), abort_percent, reduced: false };
         const COUNT: usize = 5000;
-        let mut pool = Pool::draw(&mut drawer, &loaded.field, COUNT);
+        let mut pool = Pool::draw(&mut drawer, loaded.size(), COUNT);
         let first: Vec<String> = (0..COUNT).map(|_| format!("{:?}", pool.next())).collect();
         let (mut kinds, mut given_up) = ([0; 5], 0);
         for one in &first {

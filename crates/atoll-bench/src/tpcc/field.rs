@@ -26,15 +26,6 @@ pub struct Field {
 }
 
 impl Field {
-    /// A warehouse other than `home`, or `home` if there is no other.
-    pub fn other_warehouse(&self, random: &mut TpccRandom, home: i16) -> i16 {
-        if self.size.warehouses == 1 {
-            return home;
-        }
-        let other = random.uniform(1, u32::from(self.size.warehouses) - 1) as i16;
-        if other >= home { other + 1 } else { other }
-    }
-
     /// Adds the partition of a warehouse to the sorted partitions of a transaction.
     pub fn add_partition(&self, warehouse: i16, partitions: &mut Vec<u32>) {
         let partition = self.tables.partition(warehouse);

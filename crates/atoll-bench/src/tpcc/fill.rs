@@ -1,15 +1,16 @@
-//! Fills the nine tables in parallel.
+//! The initial rows of the nine tables, and how they are inserted in parallel.
 //!
 //! The work is divided into units, each for one warehouse and therefore for one partition (except
 //! ITEM, which is replicated). A unit inserts its rows in transactions of some hundred rows.
 
+use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use atoll::{Database, Session, Transaction, TransactionOptions, TxnResult};
+use atoll::{Database, Session, Transaction, TransactionOptions, TxnResult, Value};
 
 use super::population::{self, DISTRICTS, Size};
 use super::random::{Constants, TpccRandom};
-use super::schema::Tables;
+use super::schema::Kind;
 use crate::error::BenchError;
 use crate::keys::Random;
 use crate::oltp::{LoadReport, load};
@@ -31,6 +32,18 @@ enum Unit {
     Stock { warehouse: i16, chunk: u32 },
     Customers { warehouse: i16, district: i16 },
     Orders { warehouse: i16, district: i16 },
+}
+
+impl Unit {
+    fn warehouse(self) -> Option<i16> {
+        match self {
+            Self::Items { .. } => None,
+            Self::Warehouse { warehouse }
+            | Self::Stock { warehouse, .. }
+            | Self::Customers { warehouse, .. }
+            | Self::Orders { warehouse, .. } => Some(warehouse),
+        }
+    }
 }
 
 /// Maps numbers to units.
@@ -73,12 +86,24 @@ impl Units {
     }
 }
 
-struct Filler<'a> {
-    tables: &'a Tables,
+/// Makes the rows.
+struct Rows {
     size: Size,
     seed: u64,
     constants: Constants,
     now: i64,
+}
+
+/// Where rows go.
+pub trait Filled: Sync {
+    /// The partition of a warehouse.
+    fn partition(&self, warehouse: i16) -> u32;
+
+    /// Inserts a row.
+    ///
+    /// # Errors
+    /// Those of the insert.
+    fn put(&self, tx: &mut Transaction, kind: Kind, row: &[Value]) -> TxnResult<()>;
 }
 
 /// Fills the tables.
@@ -87,100 +112,136 @@ struct Filler<'a> {
 /// [`BenchError::TooLarge`] before anything is done; [`BenchError::Database`].
 pub fn fill(
     db: &Database,
-    tables: &Tables,
+    filled: &dyn Filled,
     size: Size,
     seed: u64,
     progress: Progress<'_>,
 ) -> Result<LoadReport, BenchError> {
     let rows = u64::from(size.customers) * 10 + u64::from(size.items) / 10;
     load::check_room(u64::from(size.warehouses) * WAREHOUSE_BYTES * rows / 40_000)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let constants = Constants::of_load(seed);
-    let filler = Filler { tables, size, seed, constants, now: now.as_micros() as i64 };
-    let units = Units(size);
+    let (rows, units) = (Rows::new(size, seed), Units(size));
     let what = format!("{} warehouse(s)", size.warehouses);
     load::fill(db, units.count(), &what, progress, &|session, number| {
-        filler.unit(session, units.unit(number), number)
+        rows.fill_unit(session, filled, units.unit(number), number)
     })
 }
 
-impl Filler<'_> {
-    fn unit(&self, session: &mut Session, unit: Unit, number: u64) -> Result<u64, BenchError> {
-        let (first, last, batch, warehouse) = match unit {
-            Unit::Items { chunk } => (chunk * CHUNK + 1, self.size.items, CHUNK, None),
-            Unit::Stock { chunk, warehouse } => {
-                (chunk * CHUNK + 1, self.size.items, CHUNK, Some(warehouse))
+/// Hands all rows to `put`.
+///
+/// # Errors
+/// The first one of `put`.
+pub fn each_row<E>(
+    size: Size,
+    seed: u64,
+    mut put: impl FnMut(Kind, &[Value]) -> Result<(), E>,
+) -> Result<(), E> {
+    let (rows, units) = (Rows::new(size, seed), Units(size));
+    for number in 0..units.count() {
+        let unit = units.unit(number);
+        let (seed, customers) = rows.of_unit(number);
+        for numbers in rows.batches(unit) {
+            let mut random = TpccRandom::new(seed ^ u64::from(*numbers.start()), rows.constants);
+            for at in numbers {
+                rows.each(unit, &mut random, at, &customers, &mut put)?;
             }
-            Unit::Warehouse { warehouse } => (1, 1, 1, Some(warehouse)),
-            Unit::Customers { warehouse, .. } | Unit::Orders { warehouse, .. } => {
-                (1, self.size.customers, BATCH, Some(warehouse))
-            }
-        };
-        let last = if batch == CHUNK { last.min(first + CHUNK - 1) } else { last };
-        let mut options = TransactionOptions::default();
-        options.partitions.extend(warehouse.map(|warehouse| self.tables.partition(warehouse)));
+        }
+    }
+    Ok(())
+}
+
+impl Rows {
+    fn new(size: Size, seed: u64) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { size, seed, constants: Constants::of_load(seed), now: now.as_micros() as i64 }
+    }
+
+    /// The seed of a unit, and the customers of its orders: one order for each, in random order.
+    fn of_unit(&self, number: u64) -> (u64, Vec<u32>) {
         let seed = Random::new(self.seed ^ number << 20).word();
-        // One order for each customer, in random order.
-        let customers = TpccRandom::new(seed, self.constants).permutation(self.size.customers);
+        (seed, TpccRandom::new(seed, self.constants).permutation(self.size.customers))
+    }
+
+    /// The numbers of the rows of a unit, those of a transaction together.
+    fn batches(&self, unit: Unit) -> impl Iterator<Item = RangeInclusive<u32>> {
+        let (first, last, batch) = match unit {
+            Unit::Items { chunk } | Unit::Stock { chunk, .. } => {
+                let first = chunk * CHUNK + 1;
+                (first, self.size.items.min(first + CHUNK - 1), CHUNK)
+            }
+            Unit::Warehouse { .. } => (1, 1, 1),
+            Unit::Customers { .. } | Unit::Orders { .. } => (1, self.size.customers, BATCH),
+        };
+        let starts = (first..=last).step_by(batch as usize);
+        starts.map(move |from| from..=last.min(from + batch - 1))
+    }
+
+    fn fill_unit(
+        &self,
+        session: &mut Session,
+        filled: &dyn Filled,
+        unit: Unit,
+        number: u64,
+    ) -> Result<u64, BenchError> {
+        let mut options = TransactionOptions::default();
+        options.partitions.extend(unit.warehouse().map(|warehouse| filled.partition(warehouse)));
+        let (seed, customers) = self.of_unit(number);
         let mut rows = 0;
-        for from in (first..=last).step_by(batch as usize) {
-            let numbers = from..=last.min(from + batch - 1);
+        for numbers in self.batches(unit) {
             rows += session.transaction_with(&options, |tx| {
                 // A retry makes the same rows.
-                let mut random = TpccRandom::new(seed ^ u64::from(from), self.constants);
-                numbers.clone().try_fold(0, |rows, at| {
-                    Ok(rows + self.insert(tx, unit, &mut random, at, &customers)?)
-                })
+                let from = u64::from(*numbers.start());
+                let mut random = TpccRandom::new(seed ^ from, self.constants);
+                let mut count = 0;
+                for at in numbers.clone() {
+                    self.each(unit, &mut random, at, &customers, &mut |kind, row| {
+                        count += 1;
+                        filled.put(tx, kind, row)
+                    })?;
+                }
+                Ok(count)
             })?;
         }
         Ok(rows)
     }
 
-    /// Inserts the row or rows of a number within a unit; returns how many.
-    fn insert(
+    /// Hands the row or rows of a number within a unit to `put`.
+    fn each<E>(
         &self,
-        tx: &mut Transaction,
         unit: Unit,
         random: &mut TpccRandom,
         number: u32,
         customers: &[u32],
-    ) -> TxnResult<u64> {
-        let (tables, size, now) = (self.tables, self.size, self.now);
+        put: &mut impl FnMut(Kind, &[Value]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (size, now) = (self.size, self.now);
         match unit {
-            Unit::Items { .. } => tx.insert(&tables.item, &population::item(random, number))?,
+            Unit::Items { .. } => put(Kind::Item, &population::item(random, number)),
             Unit::Stock { warehouse, .. } => {
-                tx.insert(&tables.stock, &population::stock(random, warehouse, number))?;
+                put(Kind::Stock, &population::stock(random, warehouse, number))
             }
             Unit::Warehouse { warehouse } => {
-                tx.insert(&tables.warehouse, &population::warehouse(random, size, warehouse))?;
-                for district in 1..=DISTRICTS as i16 {
-                    let row = population::district(random, size, warehouse, district);
-                    tx.insert(&tables.district, &row)?;
-                }
-                return Ok(1 + u64::from(DISTRICTS));
+                put(Kind::Warehouse, &population::warehouse(random, size, warehouse))?;
+                (1..=DISTRICTS as i16).try_for_each(|district| {
+                    put(Kind::District, &population::district(random, size, warehouse, district))
+                })
             }
             Unit::Customers { warehouse, district } => {
                 let place = [warehouse, district];
                 let row = population::customer(random, size, place, number, now);
-                tx.insert(&tables.customer, &row)?;
+                put(Kind::Customer, &row)?;
                 let row = population::history(random, size, place, number, now);
-                tx.insert(&tables.history, &row)?;
-                return Ok(2);
+                put(Kind::History, &row)
             }
             Unit::Orders { warehouse, district } => {
                 let place = [warehouse, district];
                 let order = [number, customers[number as usize - 1]];
                 let (row, lines) = population::order(random, size, place, order, now);
-                tx.insert(&tables.orders, &row)?;
-                lines.iter().try_for_each(|line| tx.insert(&tables.order_line, line))?;
+                put(Kind::Orders, &row)?;
+                lines.iter().try_for_each(|line| put(Kind::OrderLine, line))?;
                 let open = number > size.delivered();
-                if open {
-                    tx.insert(&tables.new_order, &row[..3])?;
-                }
-                return Ok(1 + lines.len() as u64 + u64::from(open));
+                if open { put(Kind::NewOrder, &row[..3]) } else { Ok(()) }
             }
         }
-        Ok(1)
     }
 }
 

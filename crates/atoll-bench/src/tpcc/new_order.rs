@@ -6,6 +6,7 @@ use atoll::{AbortReason, RowEdit, Transaction, TxnError, Value, Visit, Want};
 use memchr::memmem::Finder;
 
 use super::field::{Field, draw_district, show};
+use super::population::Size;
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, district, item, order_line, stock, warehouse};
 use super::stop::{Ran, found};
@@ -25,25 +26,24 @@ const ITEM_SEEN: [usize; 3] = [item::PRICE, item::NAME, item::DATA];
 /// The random input of an order.
 #[derive(Debug, Clone, Copy)]
 pub struct Input {
-    warehouse: i16,
-    district: i16,
-    customer: i32,
+    pub(super) warehouse: i16,
+    pub(super) district: i16,
+    pub(super) customer: i32,
     count: usize,
     lines: [Asked; LINES_MAX],
 }
 
 /// The input of a line.
 #[derive(Debug, Clone, Copy, Default)]
-struct Asked {
-    item: i32,
-    supply: i16,
-    quantity: i16,
+pub struct Asked {
+    pub(super) item: i32,
+    pub(super) supply: i16,
+    pub(super) quantity: i16,
 }
 
 impl Input {
     /// Draws an order for a warehouse; a `reduced` one has no unknown item.
-    pub fn draw(field: &Field, random: &mut TpccRandom, home: i16, reduced: bool) -> Self {
-        let size = field.size;
+    pub fn draw(size: Size, random: &mut TpccRandom, home: i16, reduced: bool) -> Self {
         let district = draw_district(random);
         let customer = random.customer(size.customers) as i32;
         let count = random.uniform(5, LINES_MAX as u32) as usize;
@@ -53,13 +53,14 @@ impl Input {
             let unknown = rollback && at + 1 == count;
             let item = if unknown { size.items + 1 } else { random.item(size.items) } as i32;
             let is_remote = random.percent(REMOTE_PERCENT);
-            let supply = if is_remote { field.other_warehouse(random, home) } else { home };
+            let supply = if is_remote { size.other_warehouse(random, home) } else { home };
             *line = Asked { item, supply, quantity: random.uniform(1, 10) as i16 };
         }
         Self { warehouse: home, district, customer, count, lines }
     }
 
-    fn lines(&self) -> &[Asked] {
+    /// Its lines.
+    pub(super) fn lines(&self) -> &[Asked] {
         &self.lines[..self.count]
     }
 
@@ -363,7 +364,7 @@ mod tests {
         let (field, mut order) = (&loaded.field, NewOrder::new(false));
         let (mut lines, mut remote, mut all_local) = (0, 0, 0);
         for _ in 0..ORDERS {
-            order.take(&Input::draw(field, &mut random, 3, false), 0);
+            order.take(&Input::draw(loaded.size(), &mut random, 3, false), 0);
             assert!(order.lines.iter().all(|line| (1..=7).contains(&line.asked.supply)));
             let away = order.lines.iter().filter(|line| line.asked.supply != 3).count();
             assert_eq!(order.order[7], Value::Int16((away == 0).into()));
@@ -384,7 +385,7 @@ mod tests {
         let mut session = loaded.db.session().expect("a session");
         let mut shown = [0; 2];
         for _ in 0..400 {
-            order.take(&Input::draw(field, &mut random, 1, false), 0);
+            order.take(&Input::draw(loaded.size(), &mut random, 1, false), 0);
             let entered = session.transaction(|tx| {
                 order.run(tx, &field.tables).map_err(|stop| match stop {
                     Stop::Txn(error) => error,

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use atoll::{Range, Row, Transaction, Value, Visit, Want};
 
 use super::field::{CustomerKey, CustomerSelector, Field, draw_district, show};
+use super::population::Size;
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, order_line, orders};
 use super::stop::{Ran, found};
@@ -22,15 +23,15 @@ const SHOWN: [usize; 5] = [
 #[derive(Debug, Clone, Copy)]
 pub struct Input {
     /// Warehouse and district of the customer.
-    place: [i16; 2],
-    selector: CustomerSelector,
+    pub(super) place: [i16; 2],
+    pub(super) selector: CustomerSelector,
 }
 
 impl Input {
     /// Draws a query at a warehouse.
-    pub fn draw(field: &Field, random: &mut TpccRandom, home: i16) -> Self {
+    pub fn draw(size: Size, random: &mut TpccRandom, home: i16) -> Self {
         let place = [home, draw_district(random)];
-        Self { place, selector: CustomerSelector::draw(random, field.size) }
+        Self { place, selector: CustomerSelector::draw(random, size) }
     }
 
     /// The partition that it accesses.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use atoll::{RowEdit, Transaction, Value};
 
 use super::field::{CustomerKey, CustomerSelector, Field, draw_district, show};
+use super::population::Size;
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, district, history, warehouse};
 use super::stop::{Ran, found};
@@ -40,23 +41,23 @@ const CHANGED: usize = 3;
 #[derive(Debug, Clone, Copy)]
 pub struct Input {
     /// The warehouse that receives the payment.
-    warehouse: i16,
-    district: i16,
+    pub(super) warehouse: i16,
+    pub(super) district: i16,
     /// Warehouse and district of the customer.
-    customer_at: [i16; 2],
-    selector: CustomerSelector,
-    amount: i32,
+    pub(super) customer_at: [i16; 2],
+    pub(super) selector: CustomerSelector,
+    pub(super) amount: i32,
 }
 
 impl Input {
     /// Draws a payment at a warehouse.
-    pub fn draw(field: &Field, random: &mut TpccRandom, home: i16) -> Self {
+    pub fn draw(size: Size, random: &mut TpccRandom, home: i16) -> Self {
         let district = draw_district(random);
         let customer_at = match random.percent(LOCAL_PERCENT) {
             true => [home, district],
-            false => [field.other_warehouse(random, home), draw_district(random)],
+            false => [size.other_warehouse(random, home), draw_district(random)],
         };
-        let selector = CustomerSelector::draw(random, field.size);
+        let selector = CustomerSelector::draw(random, size);
         let amount = random.uniform(100, 500_000) as i32;
         Self { warehouse: home, district, customer_at, selector, amount }
     }
@@ -233,7 +234,7 @@ mod tests {
         let (loaded, mut payment) = (small(4), Payment::new(1, false));
         let mut remote = 0;
         for _ in 0..PAYMENTS {
-            payment.take(&Input::draw(&loaded.field, &mut random, 2), 0);
+            payment.take(&Input::draw(loaded.size(), &mut random, 2), 0);
             let [warehouse, district] = payment.customer_at;
             assert!((1..=4).contains(&warehouse) && (1..=10).contains(&district));
             assert!(warehouse != 2 || district == payment.district);

@@ -26,6 +26,15 @@ pub struct Size {
 }
 
 impl Size {
+    /// A warehouse other than `home`, or `home` if there is no other.
+    pub fn other_warehouse(self, random: &mut TpccRandom, home: i16) -> i16 {
+        if self.warehouses == 1 {
+            return home;
+        }
+        let other = random.uniform(1, u32::from(self.warehouses) - 1) as i16;
+        if other >= home { other + 1 } else { other }
+    }
+
     /// Initially delivered orders of a district: 7 of 10.
     pub fn delivered(self) -> u32 {
         self.customers - self.customers * 3 / 10

@@ -10,7 +10,11 @@
 //! - The specification gives HISTORY no key; here the key is the warehouse, the thread that wrote
 //!   the row (−1: the load), and a number.
 
-use atoll::{Column, Database, Index, IndexSpec, Schema, Table, TableOptions};
+use atoll::{
+    Column, Database, Index, IndexSpec, Schema, Table, TableOptions, Transaction, TxnResult, Value,
+};
+
+use super::fill::Filled;
 
 use crate::error::BenchError;
 
@@ -176,7 +180,80 @@ columns!(
 );
 
 /// Columns that may be NULL: those that a delivery sets.
-const NULLABLE: [&str; 2] = ["o_carrier_id", "ol_delivery_d"];
+pub const NULLABLE: [&str; 2] = ["o_carrier_id", "ol_delivery_d"];
+
+/// A table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// WAREHOUSE
+    Warehouse,
+    /// DISTRICT
+    District,
+    /// CUSTOMER
+    Customer,
+    /// HISTORY
+    History,
+    /// NEW-ORDER
+    NewOrder,
+    /// ORDER
+    Orders,
+    /// ORDER-LINE
+    OrderLine,
+    /// ITEM
+    Item,
+    /// STOCK
+    Stock,
+}
+
+impl Kind {
+    /// All nine.
+    pub const ALL: [Self; 9] = [
+        Self::Warehouse,
+        Self::District,
+        Self::Customer,
+        Self::History,
+        Self::NewOrder,
+        Self::Orders,
+        Self::OrderLine,
+        Self::Item,
+        Self::Stock,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.definition().0
+    }
+
+    /// Its name, its columns, and the columns of its primary key.
+    pub fn definition(self) -> (&'static str, Columns, &'static [&'static str]) {
+        match self {
+            Self::Warehouse => ("warehouse", warehouse::COLUMNS, &["w_id"]),
+            Self::District => ("district", district::COLUMNS, &["d_w_id", "d_id"]),
+            Self::Customer => ("customer", customer::COLUMNS, &["c_w_id", "c_d_id", "c_id"]),
+            Self::History => ("history", history::COLUMNS, &["h_w_id", "h_worker", "h_number"]),
+            Self::NewOrder => ("new_order", new_order::COLUMNS, &["no_w_id", "no_d_id", "no_o_id"]),
+            Self::Orders => ("orders", orders::COLUMNS, &["o_w_id", "o_d_id", "o_id"]),
+            Self::OrderLine => {
+                ("order_line", order_line::COLUMNS, &["ol_w_id", "ol_d_id", "ol_o_id", "ol_number"])
+            }
+            Self::Item => ("item", item::COLUMNS, &["i_id"]),
+            Self::Stock => ("stock", stock::COLUMNS, &["s_w_id", "s_i_id"]),
+        }
+    }
+}
+
+/// Names and types of columns.
+pub type Columns = &'static [(&'static str, atoll::DataType)];
+
+/// The columns of the ordered index by which customers are found by name.
+pub const CUSTOMER_BY_NAME: (&str, &[&str]) =
+    ("customer_by_name", &["c_w_id", "c_d_id", "c_last", "c_first"]);
+/// The columns of the ordered index by which the last order of a customer is found.
+pub const ORDERS_BY_CUSTOMER: (&str, &[&str]) =
+    ("orders_by_customer", &["o_w_id", "o_d_id", "o_c_id", "o_id"]);
+/// The columns of the ordered index by which the oldest open order is found.
+const NEW_ORDER_BY_DISTRICT: (&str, &[&str]) =
+    ("new_order_by_district", &["no_w_id", "no_d_id", "no_o_id"]);
 
 /// The nine tables and their ordered indexes.
 #[derive(Clone)]
@@ -201,13 +278,8 @@ pub struct Tables {
 struct Maker<'d>(&'d Database);
 
 impl Maker<'_> {
-    fn table(
-        &self,
-        name: &str,
-        columns: &[(&str, atoll::DataType)],
-        key: &[&str],
-        options: &TableOptions,
-    ) -> Result<Table, BenchError> {
+    fn table(&self, kind: Kind, options: &TableOptions) -> Result<Table, BenchError> {
+        let (name, columns, key) = kind.definition();
         let columns = columns.iter().map(|(name, data_type)| Column {
             name: (*name).to_owned(),
             data_type: *data_type,
@@ -217,28 +289,21 @@ impl Maker<'_> {
         Ok(self.0.create_table_with(name, schema, options)?)
     }
 
-    fn plain(
-        &self,
-        name: &str,
-        columns: &[(&str, atoll::DataType)],
-        key: &[&str],
-    ) -> Result<Table, BenchError> {
-        self.table(name, columns, key, &TableOptions::default())
+    fn plain(&self, kind: Kind) -> Result<Table, BenchError> {
+        self.table(kind, &TableOptions::default())
     }
 
     /// Creates a table with an ordered index. The primary key is unique already, so the index need
     /// not be.
     fn indexed(
         &self,
-        name: &str,
-        columns: &[(&str, atoll::DataType)],
-        key: &[&str],
+        kind: Kind,
         (index, by): (&str, &[&str]),
     ) -> Result<(Table, Index), BenchError> {
         let by = by.iter().map(|name| (*name).to_owned()).collect();
         let spec = IndexSpec { name: index.to_owned(), columns: by, unique: false };
         let options = TableOptions { indexes: vec![spec], ..TableOptions::default() };
-        let table = self.table(name, columns, key, &options)?;
+        let table = self.table(kind, &options)?;
         let index = table.index(index)?;
         Ok((table, index))
     }
@@ -251,34 +316,18 @@ impl Tables {
     /// [`BenchError::Database`].
     pub fn create(db: &Database) -> Result<Self, BenchError> {
         let make = Maker(db);
-        let (customer, customer_by_name) = make.indexed(
-            "customer",
-            customer::COLUMNS,
-            &["c_w_id", "c_d_id", "c_id"],
-            ("customer_by_name", &["c_w_id", "c_d_id", "c_last", "c_first"]),
-        )?;
-        let (orders, orders_by_customer) = make.indexed(
-            "orders",
-            orders::COLUMNS,
-            &["o_w_id", "o_d_id", "o_id"],
-            ("orders_by_customer", &["o_w_id", "o_d_id", "o_c_id", "o_id"]),
-        )?;
-        let (new_order, new_order_by_district) = make.indexed(
-            "new_order",
-            new_order::COLUMNS,
-            &["no_w_id", "no_d_id", "no_o_id"],
-            ("new_order_by_district", &["no_w_id", "no_d_id", "no_o_id"]),
-        )?;
-        let order_line_key = ["ol_w_id", "ol_d_id", "ol_o_id", "ol_number"];
+        let (customer, customer_by_name) = make.indexed(Kind::Customer, CUSTOMER_BY_NAME)?;
+        let (orders, orders_by_customer) = make.indexed(Kind::Orders, ORDERS_BY_CUSTOMER)?;
+        let (new_order, new_order_by_district) =
+            make.indexed(Kind::NewOrder, NEW_ORDER_BY_DISTRICT)?;
         let replicated = TableOptions { replicated: true, ..TableOptions::default() };
-        let history_key = ["h_w_id", "h_worker", "h_number"];
         Ok(Self {
-            warehouse: make.plain("warehouse", warehouse::COLUMNS, &["w_id"])?,
-            district: make.plain("district", district::COLUMNS, &["d_w_id", "d_id"])?,
-            history: make.plain("history", history::COLUMNS, &history_key)?,
-            item: make.table("item", item::COLUMNS, &["i_id"], &replicated)?,
-            order_line: make.plain("order_line", order_line::COLUMNS, &order_line_key)?,
-            stock: make.plain("stock", stock::COLUMNS, &["s_w_id", "s_i_id"])?,
+            warehouse: make.plain(Kind::Warehouse)?,
+            district: make.plain(Kind::District)?,
+            history: make.plain(Kind::History)?,
+            item: make.table(Kind::Item, &replicated)?,
+            order_line: make.plain(Kind::OrderLine)?,
+            stock: make.plain(Kind::Stock)?,
             customer,
             new_order,
             orders,
@@ -288,8 +337,33 @@ impl Tables {
         })
     }
 
+    /// A table.
+    pub fn of(&self, kind: Kind) -> &Table {
+        match kind {
+            Kind::Warehouse => &self.warehouse,
+            Kind::District => &self.district,
+            Kind::Customer => &self.customer,
+            Kind::History => &self.history,
+            Kind::NewOrder => &self.new_order,
+            Kind::Orders => &self.orders,
+            Kind::OrderLine => &self.order_line,
+            Kind::Item => &self.item,
+            Kind::Stock => &self.stock,
+        }
+    }
+
     /// The partition of a warehouse.
     pub fn partition(&self, warehouse: i16) -> u32 {
         self.warehouse.partition(&[atoll::Value::Int16(warehouse)])
+    }
+}
+
+impl Filled for Tables {
+    fn partition(&self, warehouse: i16) -> u32 {
+        self.partition(warehouse)
+    }
+
+    fn put(&self, tx: &mut Transaction, kind: Kind, row: &[Value]) -> TxnResult<()> {
+        tx.insert(self.of(kind), row)
     }
 }

@@ -8,14 +8,14 @@ use super::schema::{Tables, district, order_line, orders, stock};
 use super::stop::{Ran, found};
 
 /// Number of orders that are examined.
-const ORDERS: i32 = 20;
+pub(super) const ORDERS: i32 = 20;
 
 /// The random input of a query.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Input {
-    warehouse: i16,
-    district: i16,
-    threshold: i32,
+    pub(super) warehouse: i16,
+    pub(super) district: i16,
+    pub(super) threshold: i32,
 }
 
 impl Input {

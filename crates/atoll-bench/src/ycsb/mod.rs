@@ -58,7 +58,7 @@ impl Workload for Ycsb {
         self.field.plan.lanes
     }
 
-    fn client(&self, worker: usize) -> YcsbClient {
+    fn client(&self, worker: usize) -> Result<YcsbClient, BenchError> {
         let plan = &self.field.plan;
         // The seeds of threads are far apart, and so are the seeds of a thread's two generators.
         let seed = plan.oltp.seed.wrapping_add((worker as u64 + 1) << 32);
@@ -69,7 +69,7 @@ impl Workload for Ycsb {
         };
         let spread = plan.oltp.is_partitioned().then_some(spread);
         let choice = Choice::new(self.layout, plan.theta, seed, spread);
-        YcsbClient::new(Arc::clone(&self.field), choice, !seed, self.draws)
+        Ok(YcsbClient::new(Arc::clone(&self.field), choice, !seed, self.draws))
     }
 }
 

@@ -6,6 +6,7 @@ use atoll_bench::durable::{checkpoint, commit, recovery};
 use atoll_bench::{BenchError, floor, load, snapshot, timestamps, tpcb, tpcc, ycsb};
 use serde::Serialize;
 
+use super::sql_connection::SqlConnection;
 use crate::args::{Bench, BenchArgs, GlobalArgs};
 use crate::error::Result;
 use crate::output::{Output, Style};
@@ -40,7 +41,11 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result
         Bench::Tpcc(args) => {
             let mut args = args.clone();
             args.oltp.nodes = global.nodes;
-            show(output, tpcc::run(&args, &mut progress), progress)
+            let report = match args.sql {
+                true => tpcc::run_sql(&args, SqlConnection::new, &mut progress),
+                false => tpcc::run(&args, &mut progress),
+            };
+            show(output, report, progress)
         }
         Bench::Timestamps(args) => show(output, timestamps::run(args, &mut progress), progress),
         Bench::Floor(args) => show(output, floor::run(args, &mut progress), progress),

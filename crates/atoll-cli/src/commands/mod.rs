@@ -10,6 +10,7 @@ pub mod nodes;
 pub mod restore;
 pub mod snapshots;
 pub mod sql;
+mod sql_connection;
 pub mod torture;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -266,7 +266,7 @@ impl SqlSession {
         if let Outcome::Rows(rows) = self.run_parsed(None, statement, &[])? {
             rows.for_each_row(|row| {
                 value = row.get(0)?;
-                Ok(())
+                Ok::<_, SqlError>(())
             })?;
         }
         Ok(value)
