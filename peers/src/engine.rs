@@ -127,9 +127,15 @@ pub enum PeerError {
     /// The final contents do not agree with the commits that were acknowledged.
     #[error("{0}")]
     Inconsistent(String),
-    /// An error of the probe of the medium.
+    /// An error of PostgreSQL.
+    #[error("postgresql failed: {0}")]
+    Postgres(#[from] postgres::Error),
+    /// A SQL statement failed.
     #[error(transparent)]
-    Probe(#[from] atoll_bench::BenchError),
+    Statement(#[from] atoll_bench::sql::Failure),
+    /// An error of a part of the benchmark.
+    #[error(transparent)]
+    Bench(#[from] atoll_bench::BenchError),
     /// An argument is out of range.
     #[error("{what} is {value}, but {need}")]
     Argument {

@@ -3,8 +3,9 @@
 //! `atoll-peers --peer lmdb --rows 1000000 --read-share 0.5 --theta 0.6 --threads 2` loads a table,
 //! runs the transactions of `atoll bench ycsb` in memory, and prints the results as JSON with the
 //! keys of Atoll's benchmark. `atoll-peers commit` and `atoll-peers tpcb` run durable transactions,
-//! like `atoll bench commit` and `atoll bench tpcb --data DIR`. README.md lists the differences
-//! between peers.
+//! like `atoll bench commit` and `atoll bench tpcb --data DIR`. `atoll-peers tpcc` and `atoll-peers
+//! statements` run SQL, like `atoll bench tpcc --sql` and `atoll bench statements`. README.md lists
+//! the differences between peers.
 
 mod driver;
 mod durable;
@@ -15,6 +16,7 @@ mod load;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocks;
+mod sql;
 mod sqlite;
 #[cfg(test)]
 mod tests;
@@ -72,6 +74,10 @@ enum Command {
     Commit(durable::CommitArgs),
     /// The bank of TPC-B, each transfer durable
     Tpcb(durable::TpcbArgs),
+    /// TPC-C as SQL statements
+    Tpcc(sql::TpccArgs),
+    /// Single SQL statements that are prepared once
+    Statements(sql::StatementsArgs),
 }
 
 /// YCSB.
@@ -187,6 +193,8 @@ fn run_command(cli: Cli) -> Result<serde_json::Value, PeerError> {
         (Some(Command::Load(args)), _) => Ok(serde_json::json!(load::run(args)?)),
         (Some(Command::Commit(args)), _) => Ok(serde_json::json!(durable::commit(&args)?)),
         (Some(Command::Tpcb(args)), _) => Ok(serde_json::json!(durable::tpcb(&args)?)),
+        (Some(Command::Tpcc(args)), _) => Ok(serde_json::json!(sql::tpcc(&args)?)),
+        (Some(Command::Statements(args)), _) => Ok(serde_json::json!(sql::statements(&args)?)),
         (None, Some(args)) => Ok(serde_json::json!(run(&args)?)),
         (None, None) => Err(PeerError::Argument {
             what: "--peer",

@@ -3,7 +3,7 @@
 use atoll::machine::MachineError;
 use atoll_memory::MemoryError;
 
-use crate::tpcc::sql::Failure;
+use crate::sql::Failure;
 
 /// The reason why a benchmark has no report.
 #[derive(Debug, thiserror::Error)]

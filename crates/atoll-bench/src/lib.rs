@@ -16,6 +16,8 @@ pub mod machine_facts;
 pub mod oltp;
 pub mod progress;
 pub mod snapshot;
+pub mod sql;
+pub mod statements;
 pub mod stats;
 pub mod timestamps;
 pub mod tpcb;

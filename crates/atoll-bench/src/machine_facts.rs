@@ -1,5 +1,7 @@
 //! Facts about the machine, for a report.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// The properties of the machine that affect the figures.
@@ -40,6 +42,14 @@ impl MachineFacts {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             huge_pages: ["enabled", "shmem_enabled"].map(|file| chosen(&huge(file))),
         }
+    }
+}
+
+impl fmt::Display for MachineFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gib = self.memory_total_bytes as f64 / (1u64 << 30) as f64;
+        let Self { cpu_model, cpus_allowed, kernel, load, .. } = self;
+        write!(f, "{cpu_model}, {cpus_allowed} CPUs, {gib:.0} GiB, Linux {kernel}, load {load}")
     }
 }
 

@@ -180,13 +180,8 @@ impl OltpReport {
 
 impl fmt::Display for OltpReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (machine, load) = (&self.machine, &self.load);
-        let gib = machine.memory_total_bytes as f64 / MIB / 1024.0;
-        writeln!(
-            f,
-            "{}, {} CPUs, {gib:.0} GiB, Linux {}, load {}",
-            machine.cpu_model, machine.cpus_allowed, machine.kernel, machine.load
-        )?;
+        let load = &self.load;
+        writeln!(f, "{}", self.machine)?;
         writeln!(f, "{}", self.title)?;
         writeln!(
             f,

@@ -47,7 +47,8 @@ use crate::machine_facts::MachineFacts;
 use crate::oltp::report::About;
 use crate::oltp::{LoadReport, OltpReport, Opened, Workload, drive, require};
 use crate::progress::Progress;
-use sql::{Connection, Failure, SqlClient, SqlTables, SqlTransactions, definitions_with_indexes};
+use crate::sql::{Connection, Failure};
+use sql::{SqlClient, SqlTables, SqlTransactions, definitions_with_indexes};
 
 /// How a thread connects to the database to run SQL statements.
 pub type Connect<C> = fn(&Database) -> Result<C, Failure>;
@@ -79,7 +80,7 @@ struct SqlTpcc<'a, C> {
     draws: Draws<'a>,
 }
 
-impl<C: Connection> Workload for SqlTpcc<'_, C> {
+impl<C: Connection<Statement: Send> + Send> Workload for SqlTpcc<'_, C> {
     type Client = SqlClient<C>;
 
     fn kinds(&self) -> &'static [&'static str] {
@@ -217,7 +218,7 @@ pub fn run(args: &TpccArgs, progress: Progress<'_>) -> Result<OltpReport, BenchE
 ///
 /// # Errors
 /// As [`Loaded::run`].
-pub fn run_sql<C: Connection>(
+pub fn run_sql<C: Connection<Statement: Send> + Send>(
     args: &TpccArgs,
     connect: Connect<C>,
     progress: Progress<'_>,

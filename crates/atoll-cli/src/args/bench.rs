@@ -6,6 +6,7 @@ use atoll_bench::durable::recovery::RecoveryArgs;
 use atoll_bench::floor::FloorArgs;
 use atoll_bench::load::LoadArgs;
 use atoll_bench::snapshot::SnapshotArgs;
+use atoll_bench::statements::StatementsArgs;
 use atoll_bench::timestamps::TimestampsArgs;
 use atoll_bench::tpcb::TpcbArgs;
 use atoll_bench::tpcc::TpccArgs;
@@ -68,12 +69,21 @@ A branch has 10 tellers and 100,000 accounts, some 20 MiB.")]
 Examples:
   atoll bench tpcc --warehouses 4 --scheme tictoc
   atoll bench tpcc --mix new-order=50,payment=50
+  atoll bench tpcc --sql                each transaction as SQL statements on a session
   atoll bench tpcc --reduced            new-order and payment as the engine of the study has them
   atoll bench tpcc --seconds 600 --json throughput second by second, memory before and after
 
 A warehouse takes some 150 MiB at first. Threads do not wait between transactions, so the figures
 are no audited TPC-C results and must not be compared with such.")]
     Tpcc(TpccArgs),
+    /// Time single SQL statements that are prepared once
+    #[command(after_help = "\
+Examples:
+  atoll bench statements
+  atoll bench statements --rows 1000000 --json
+
+The table is in memory, and each statement is a transaction by itself.")]
+    Statements(StatementsArgs),
     /// Count how many timestamps a second each source gives out
     #[command(after_help = "\
 Examples:

@@ -2,8 +2,10 @@
 
 use std::fmt::Display;
 
+use atoll::{Database, DatabaseOptions};
 use atoll_bench::durable::{checkpoint, commit, recovery};
-use atoll_bench::{BenchError, floor, load, snapshot, timestamps, tpcb, tpcc, ycsb};
+use atoll_bench::statements::{StatementsArgs, StatementsReport};
+use atoll_bench::{BenchError, floor, load, snapshot, statements, timestamps, tpcb, tpcc, ycsb};
 use serde::Serialize;
 
 use super::sql_connection::SqlConnection;
@@ -47,6 +49,10 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result
             };
             show(output, report, progress)
         }
+        Bench::Statements(args) => {
+            let report = statements(args, &mut progress);
+            show(output, report, progress)
+        }
         Bench::Timestamps(args) => show(output, timestamps::run(args, &mut progress), progress),
         Bench::Floor(args) => show(output, floor::run(args, &mut progress), progress),
         Bench::Load(args) => show(output, load::run(args, &mut progress), progress),
@@ -54,6 +60,16 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result
         Bench::Recovery(args) => show(output, recovery::run(args, &mut progress), progress),
         Bench::Checkpoint(args) => show(output, checkpoint::run(args, &mut progress), progress),
     }
+}
+
+/// Times statements on a database in memory, with the scheme that SQL has by default.
+fn statements(
+    args: &StatementsArgs,
+    progress: &mut Progress,
+) -> std::result::Result<StatementsReport, BenchError> {
+    let scheme = atoll_sql::default_scheme();
+    let db = Database::create(DatabaseOptions { scheme, ..DatabaseOptions::default() })?;
+    statements::run(&mut SqlConnection::new(&db)?, args, progress)
 }
 
 /// Writes a report after its progress was cleared from the screen.

@@ -1,7 +1,7 @@
 //! SQL sessions as the connections of a benchmark.
 
 use atoll::Database;
-use atoll_bench::tpcc::sql::{Connection, Failure, Fields, Param};
+use atoll_bench::sql::{Connection, Failure, Fields, Param};
 use atoll_sql::{Literal, Outcome, PreparedStatement, Row, SqlError, SqlSession};
 
 /// A session.

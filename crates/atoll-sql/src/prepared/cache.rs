@@ -3,7 +3,7 @@
 //! `CACHE-1`: a statement is run only as long as the catalog has the version that it was bound to.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use atoll::{DataType, Database};
@@ -20,14 +20,17 @@ const STATEMENTS_MAX: usize = 4096;
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Most ways in which one statement is bound for values of different types.
 const VARIANTS_MAX: usize = 16;
-/// Most idle transactions that are kept; each has a worker.
+/// Most engine sessions without a user that are kept; each has a worker.
 const IDLE_MAX: usize = 8;
+/// Most engine sessions that are kept by sessions of SQL, for their next statement.
+const KEPT_MAX: usize = 64;
 
 /// What the sessions of a database share.
 #[derive(Default)]
 pub(crate) struct Shared {
     statements: RwLock<HashMap<Box<str>, Arc<Known>>>,
     idle: Mutex<Vec<atoll::Session>>,
+    kept: AtomicUsize,
     /// Set when a session has limited the time between two statements.
     watch: OnceLock<Option<Idle>>,
 }
@@ -45,7 +48,7 @@ pub(crate) struct Known {
     /// Used since the last time that statements were dropped.
     is_used: AtomicBool,
     /// Bound for parameters with the types that their places give them.
-    inferred: RwLock<Option<Arc<Prepared>>>,
+    inferred: OnceLock<Arc<Prepared>>,
     /// Bound for values of these types.
     declared: Mutex<Vec<Declared>>,
 }
@@ -91,45 +94,78 @@ impl Shared {
         self.watch.get_or_init(|| Idle::new().ok()).as_ref()
     }
 
-    /// Lends a session of the engine to `work`.
+    /// Lends a session of the engine to `work`: the one that is kept, or one that is kept from now
+    /// on if there are not too many.
     ///
     /// # Errors
     /// Too many transactions are open; those of `work`.
     pub(crate) fn lend<R>(
-        &self,
         db: &Database,
+        kept: &mut Option<Kept>,
         work: impl FnOnce(&mut atoll::Session) -> Result<R, SqlError>,
     ) -> Result<R, SqlError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(Kept { session: Some(session), .. }) = kept {
+            return work(session);
+        }
+        let shared = Self::of(db);
+        let idle = shared.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut session = match idle {
             Some(session) => session,
             None => db.session()?,
         };
         let done = work(&mut session)?;
+        if shared.kept.fetch_add(1, Ordering::Relaxed) < KEPT_MAX {
+            *kept = Some(Kept { db: db.clone(), session: Some(session) });
+        } else {
+            shared.kept.fetch_sub(1, Ordering::Relaxed);
+            shared.put_back(session);
+        }
+        Ok(done)
+    }
+
+    fn put_back(&self, session: atoll::Session) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
             idle.push(session);
         }
-        Ok(done)
+    }
+}
+
+/// A session of the engine that a session of SQL keeps.
+pub(crate) struct Kept {
+    db: Database,
+    session: Option<atoll::Session>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let shared = Shared::of(&self.db);
+        shared.kept.fetch_sub(1, Ordering::Relaxed);
+        // In a forked child it belongs to the parent.
+        if let Some(session) = self.session.take()
+            && self.db.check_owner().is_ok()
+        {
+            shared.put_back(session);
+        }
     }
 }
 
 impl Known {
     /// A statement that has not been bound.
     pub(crate) fn new(statement: Statement, parameters: usize, version: u64) -> Self {
-        let (inferred, declared) = (RwLock::default(), Mutex::default());
+        let (inferred, declared) = (OnceLock::new(), Mutex::default());
         let is_used = AtomicBool::new(true);
         Self { statement, parameters, version, is_used, inferred, declared }
     }
 
     /// The statement as it is bound with the types that the places of its parameters give them.
-    pub(crate) fn inferred(&self) -> Option<Arc<Prepared>> {
-        self.inferred.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn inferred(&self) -> Option<&Arc<Prepared>> {
+        self.inferred.get()
     }
 
-    /// Keeps it.
-    pub(crate) fn keep_inferred(&self, prepared: &Arc<Prepared>) {
-        *self.inferred.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(prepared));
+    /// Keeps it, and returns the one that is kept.
+    pub(crate) fn keep_inferred(&self, prepared: Arc<Prepared>) -> &Arc<Prepared> {
+        self.inferred.get_or_init(|| prepared)
     }
 
     /// The statement as it is bound for values of these types.

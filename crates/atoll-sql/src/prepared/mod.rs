@@ -25,7 +25,7 @@ use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::short::compile::{Compiler, NotShort};
 use crate::short::plan::Node;
-use crate::short::scalar::{Slot, Surroundings};
+use crate::short::scalar::{Began, Slot, Surroundings};
 
 /// Runs of a statement that go to a snapshot after one that has looked at too many rows.
 const LONG_RUNS: u32 = 32;
@@ -164,7 +164,7 @@ impl Prepared {
     pub(crate) fn surroundings(
         &self,
         values: &[Literal],
-        now: i64,
+        began: Began,
     ) -> Result<Result<Surroundings, OtherType>, SqlError> {
         let mut params = Vec::with_capacity(self.slots.len());
         for slot in &self.slots {
@@ -182,7 +182,7 @@ impl Prepared {
             }
         }
         let subqueries = Vec::with_capacity(self.subqueries.len());
-        Ok(Ok(Surroundings { params, subqueries, now }))
+        Ok(Ok(Surroundings { params, subqueries, began }))
     }
 }
 

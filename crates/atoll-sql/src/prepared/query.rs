@@ -6,6 +6,7 @@ use atoll::{DataType, Database, Table};
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::Statement;
 
+use super::change::Wanted;
 use super::{Body, Described, Prepared, Unbound, parameters};
 use crate::engines;
 use crate::interrupt::Interrupt;
@@ -17,6 +18,9 @@ use crate::short::compile::Compiler;
 use crate::short::plan::Node;
 use crate::types;
 
+/// Rows of a table that is scanned in place.
+const SMALL_TABLE_ROWS: u64 = 1024;
+
 /// A query of the short executor.
 #[derive(Debug)]
 pub(crate) struct ShortQuery {
@@ -24,6 +28,27 @@ pub(crate) struct ShortQuery {
     pub(crate) columns: Arc<Columns>,
     /// Set for FOR UPDATE; the node then finds the primary keys of the rows.
     pub(crate) lock: Option<Lock>,
+    /// The tables of which it visits all rows.
+    scanned: Vec<Table>,
+}
+
+impl ShortQuery {
+    /// A query.
+    pub(super) fn new(node: Node, columns: Arc<Columns>, lock: Option<Lock>) -> Self {
+        let mut scanned = Vec::new();
+        node.accesses(&mut |access| {
+            if access.visits_all() {
+                scanned.push(access.table.clone());
+            }
+        });
+        Self { node, columns, lock, scanned }
+    }
+
+    /// Whether it visits all rows of a table that is not small. Writers would have to wait for it,
+    /// and on a snapshot it is faster.
+    pub(crate) fn scans_a_large_table(&self) -> bool {
+        self.scanned.iter().any(|table| table.has_more_rows_than(SMALL_TABLE_ROWS))
+    }
 }
 
 /// The rows that a query locks.
@@ -32,6 +57,7 @@ pub(crate) struct Lock {
     pub(crate) table: Table,
     /// The result for a row that the caller gives, or no row if it does not belong to it.
     pub(crate) again: Node,
+    pub(crate) wanted: Wanted,
     pub(crate) held: Held,
 }
 
@@ -84,7 +110,7 @@ impl Binder<'_> {
         let short = compiler.plan(&plan).and_then(|node| Ok((node, Columns::of(&plan)?)));
         Ok(match short {
             Ok((node, columns)) => {
-                Prepared::new(Body::Query(ShortQuery { node, columns, lock: None }), compiler)
+                Prepared::new(Body::Query(ShortQuery::new(node, columns, None)), compiler)
             }
             Err(reason) => Prepared::not_short(reason.0, Some(described(&plan)?)),
         })

@@ -5,7 +5,7 @@ use atoll::{AbortReason, Database, Transaction, TransactionOptions, TxnError, Va
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::prepared::Prepared;
-use crate::prepared::cache::Shared;
+use crate::prepared::cache::{Kept, Shared};
 use crate::prepared::run::{self, How, Ran};
 use crate::settings::Choice;
 use crate::short::run::Stop;
@@ -18,17 +18,24 @@ const ATTEMPTS_AT_ONCE: u32 = 2;
 pub(super) struct Alone<'a> {
     pub(super) db: &'a Database,
     pub(super) durability: Choice,
+    /// Where the session of SQL keeps one of the engine.
+    pub(super) kept: &'a mut Option<Kept>,
     /// It is a query, which need not wait for other transactions: it can run on a snapshot.
     pub(super) read_only: bool,
 }
 
-impl Alone<'_> {
+impl<'a> Alone<'a> {
+    /// A statement that may change something.
+    pub(super) fn writer(db: &'a Database, kept: &'a mut Option<Kept>, durability: Choice) -> Self {
+        Self { db, kept, durability, read_only: false }
+    }
+
     /// Runs it until it commits.
     ///
     /// # Errors
     /// Those of the statement.
     pub(super) fn run(
-        &self,
+        &mut self,
         prepared: &Prepared,
         around: &Surroundings,
         interrupt: &Interrupt,
@@ -45,7 +52,7 @@ impl Alone<'_> {
     /// # Errors
     /// Those of the statement.
     pub(super) fn run_up_to(
-        &self,
+        &mut self,
         rows_left: u64,
         prepared: &Prepared,
         around: &Surroundings,
@@ -56,7 +63,7 @@ impl Alone<'_> {
     }
 
     fn attempt<'h>(
-        &self,
+        &mut self,
         prepared: &Prepared,
         around: &Surroundings,
         how: &dyn Fn() -> How<'h>,
@@ -69,7 +76,8 @@ impl Alone<'_> {
         };
         let mut is_too_long = false;
         let mut failed: Option<SqlError> = None;
-        let done = Shared::of(self.db).lend(self.db, |session| {
+        let read_only = self.read_only;
+        let done = Shared::lend(self.db, self.kept, |session| {
             let mut body = |transaction: &mut Transaction| {
                 (is_too_long, failed) = (false, interrupt.check_now().err());
                 if failed.is_some() {
@@ -88,7 +96,7 @@ impl Alone<'_> {
                     }
                 }
             };
-            if !self.read_only {
+            if !read_only {
                 return Ok(session.transaction_with(&options, body).map(Some));
             }
             for _ in 0..ATTEMPTS_AT_ONCE {

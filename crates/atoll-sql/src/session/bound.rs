@@ -1,7 +1,6 @@
 //! How a session runs statements that are bound: queries and changes of rows.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use atoll::{Error, Value};
 use sqlparser::ast::Statement;
@@ -21,22 +20,12 @@ use crate::prepared::run::{Ran, not_short};
 use crate::prepared::{Body, Prepared, Unbound, check_count, parameters};
 use crate::result::QueryResult;
 use crate::short::explain;
-use crate::short::plan::Node;
-use crate::short::scalar::Surroundings;
+use crate::short::scalar::{Began, Surroundings};
 use crate::txn::read_only;
 
 /// Rows that a query outside a transaction looks at before it is taken for a long one, which
 /// runs faster on a snapshot.
 const SHORT_ROWS_MAX: u64 = 16_384;
-
-/// Rows of a table that is scanned in place.
-const SMALL_TABLE_ROWS: u64 = 1024;
-
-/// Microseconds since 1970-01-01 00:00.
-pub(super) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-}
 
 /// Whether statements of this kind are bound.
 pub(super) fn is_bound(statement: &Statement) -> bool {
@@ -76,8 +65,8 @@ impl SqlSession {
         {
             open.as_ref().map_or(Ok(()), |open| open.check())?;
             let db = db.clone();
-            if let Some(ready) = self.lifted(&db, &lifted) {
-                return self.run_ready(ready, &lifted.values);
+            if let Some((known, ready)) = self.lifted(&db, &lifted) {
+                return self.run_ready(&known, ready, &lifted.values);
             }
         }
         let statement = parse::statement(tokens)?;
@@ -85,10 +74,10 @@ impl SqlSession {
     }
 
     /// When the open transaction began, or one that would begin now.
-    pub(super) fn began(&self) -> i64 {
+    pub(super) fn began(&self) -> Began {
         match &self.target {
-            Target::Database { open: Some(open), .. } => open.began(),
-            _ => now(),
+            Target::Database { open: Some(open), .. } => Began::at(open.began()),
+            _ => Began::default(),
         }
     }
 
@@ -123,7 +112,7 @@ impl SqlSession {
 
     pub(super) fn run_known(
         &mut self,
-        known: &Arc<Known>,
+        known: &Known,
         values: &[Literal],
     ) -> Result<Outcome, SqlError> {
         check_count(known.parameters, values.len())?;
@@ -131,27 +120,33 @@ impl SqlSession {
         let Target::Database { db, .. } = &self.target else {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
         };
-        let ready = ready(db, known, values, began, &interrupt)?;
-        self.run_ready(ready, values)
+        let ready = ready(db, known, values, &began, &interrupt)?;
+        self.run_ready(known, ready, values)
     }
 
-    fn run_ready(&mut self, ready: Ready, values: &[Literal]) -> Result<Outcome, SqlError> {
+    fn run_ready(
+        &mut self,
+        known: &Known,
+        ready: Ready,
+        values: &[Literal],
+    ) -> Result<Outcome, SqlError> {
         let interrupt = self.interrupt();
+        let kept = &mut self.kept;
         let Target::Database { db, open } = &mut self.target else {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
         };
-        let (Ready { known, prepared, around }, db) = (ready, db.clone());
+        let (Ready { prepared, around }, db) = (ready, db.clone());
         let inside = open.as_mut().filter(|open| !open.lets_queries_out());
         match &prepared.body {
             Body::NotShort(query) if inside.is_some() => Err(not_short(&query.reason)),
-            Body::NotShort(_) => self.on_snapshot_of(&known, values),
+            Body::NotShort(_) => self.on_snapshot_of(known, values),
             Body::Query(query) if query.lock.is_some() => {
                 let bound = (&*prepared, &around);
                 let ran = match open {
                     Some(open) => open.run_bound(&db, bound, &interrupt, true)?,
                     None if self.read_only => return Err(read_only()),
                     None => {
-                        let alone = Alone { db: &db, durability: None, read_only: false };
+                        let mut alone = Alone { db: &db, kept, durability: None, read_only: false };
                         alone.run(&prepared, &around, &interrupt, None)?
                     }
                 };
@@ -162,13 +157,13 @@ impl SqlSession {
                     let ran = open.run_bound(&db, (&prepared, &around), &interrupt, false)?;
                     return Ok(Outcome::Rows(rows(ran, query)));
                 }
-                if prepared.goes_to_snapshot() || scans_a_large_table(&query.node) {
-                    return self.on_snapshot_of(&known, values);
+                if prepared.goes_to_snapshot() || query.scans_a_large_table() {
+                    return self.on_snapshot_of(known, values);
                 }
-                let alone = Alone { db: &db, durability: None, read_only: true };
+                let mut alone = Alone { db: &db, kept, durability: None, read_only: true };
                 match alone.run_up_to(SHORT_ROWS_MAX, &prepared, &around, &interrupt)? {
                     Some(ran) => Ok(Outcome::Rows(rows(ran, query))),
-                    None => self.on_snapshot_of(&known, values),
+                    None => self.on_snapshot_of(known, values),
                 }
             }
             Body::Change(change) => self.run_change(change, &prepared, around, values),
@@ -192,23 +187,33 @@ impl SqlSession {
         } else if self.read_only {
             return Err(read_only());
         } else {
-            let alone = Alone { db: &db, durability, read_only: false };
             match &change.verb {
                 Verb::Insert { rows: Source::Query(delivery), .. } => {
                     let is_long = prepared.goes_to_snapshot() || delivery.short.is_err();
                     let ran = match is_long {
                         true => None,
-                        false => alone.run_up_to(SHORT_ROWS_MAX, prepared, &around, &interrupt)?,
+                        false => Alone::writer(&db, &mut self.kept, durability).run_up_to(
+                            SHORT_ROWS_MAX,
+                            prepared,
+                            &around,
+                            &interrupt,
+                        )?,
                     };
                     match ran {
                         Some(ran) => ran,
                         None => {
                             let rows = self.delivered(change, delivery, values)?;
-                            alone.run(prepared, &around, &interrupt, Some(&rows))?
+                            Alone::writer(&db, &mut self.kept, durability).run(
+                                prepared,
+                                &around,
+                                &interrupt,
+                                Some(&rows),
+                            )?
                         }
                     }
                 }
-                _ => alone.run(prepared, &around, &interrupt, None)?,
+                _ => Alone::writer(&db, &mut self.kept, durability)
+                    .run(prepared, &around, &interrupt, None)?,
             }
         };
         let tag = match change.verb {
@@ -240,7 +245,7 @@ impl SqlSession {
             Err(_) => return Ok(None),
         };
         let mut lines = match &prepared.body {
-            Body::Query(query) if open.is_none() && scans_a_large_table(&query.node) => {
+            Body::Query(query) if open.is_none() && query.scans_a_large_table() => {
                 return Ok(None);
             }
             Body::Query(query) => explain::lines(&query.node),
@@ -297,16 +302,6 @@ impl SqlSession {
         }
         Ok(rows)
     }
-}
-
-/// Whether a query visits all rows of a table that is not small. Writers would have to wait for it,
-/// and on a snapshot it is faster.
-fn scans_a_large_table(node: &Node) -> bool {
-    let mut found = false;
-    node.accesses(&mut |access| {
-        found |= access.visits_all() && access.table.has_more_rows_than(SMALL_TABLE_ROWS);
-    });
-    found
 }
 
 /// Bytes that a row takes while it waits to be inserted.

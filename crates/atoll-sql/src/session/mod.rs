@@ -21,6 +21,7 @@ use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};
 use crate::load::Source;
 use crate::parse::{self, StatementTokens};
+use crate::prepared::cache::Kept;
 use crate::result::QueryResult;
 use crate::rows::Params;
 use crate::settings::{self, Assignment, Setting, Settings};
@@ -83,6 +84,8 @@ pub struct SqlSession {
     deadline: Option<Instant>,
     /// The open transaction, between two statements and if there is a limit of that time.
     resting: Option<Slot<OpenTransaction>>,
+    /// A session of the engine, for statements that are transactions by themselves.
+    kept: Option<Kept>,
     /// The statements of `PREPARE`.
     named: HashMap<String, Arc<PreparedStatement>>,
 }
@@ -108,6 +111,7 @@ impl SqlSession {
             question: None,
             deadline: None,
             resting: None,
+            kept: None,
             named: HashMap::new(),
         }
     }

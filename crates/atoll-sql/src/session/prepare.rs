@@ -303,7 +303,7 @@ fn bind(db: &Database, known: &Known, interrupt: &Interrupt) -> Result<(), SqlEr
         return Ok(());
     }
     match (Binder { db, interrupt }).bind(&known.statement) {
-        Ok(prepared) => known.keep_inferred(&prepared),
+        Ok(prepared) => drop(known.keep_inferred(prepared)),
         // Values may give the types that are missing; the run tells what else is wrong.
         Err(_) if known.parameters > 0 => {}
         Err(Unbound::Error(error)) => return Err(error),

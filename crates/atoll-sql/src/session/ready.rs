@@ -15,18 +15,17 @@ use crate::prepared::lift::Lifted;
 use crate::prepared::query::{Binder, declared};
 use crate::prepared::{Body, OtherType, Prepared, Unbound};
 use crate::short::compile::NotShort;
-use crate::short::scalar::Surroundings;
+use crate::short::scalar::{Began, Surroundings};
 
 /// A statement that is ready to run.
 pub(super) struct Ready {
-    pub(super) known: Arc<Known>,
     pub(super) prepared: Arc<Prepared>,
     pub(super) around: Surroundings,
 }
 
 impl SqlSession {
     /// A statement without its constants, ready to run; `None` if it has to be bound with them.
-    pub(super) fn lifted(&mut self, db: &Database, lifted: &Lifted) -> Option<Ready> {
+    pub(super) fn lifted(&mut self, db: &Database, lifted: &Lifted) -> Option<(Arc<Known>, Ready)> {
         let shared = Shared::of(db);
         let version = db.catalog_version();
         let (known, is_new) = match shared.find(&lifted.text, version) {
@@ -47,8 +46,7 @@ impl SqlSession {
                     Err(Unbound::NotShort(reason)) => only_on_snapshot(&known, reason).ok()?,
                     Err(Unbound::Error(_)) => return None,
                 };
-                known.keep_inferred(&prepared);
-                prepared
+                known.keep_inferred(prepared)
             }
         };
         if is_new {
@@ -58,7 +56,8 @@ impl SqlSession {
             return None;
         }
         let around = prepared.surroundings(&lifted.values, self.began()).ok()?.ok()?;
-        Some(Ready { known, prepared, around })
+        let ready = Ready { prepared: Arc::clone(prepared), around };
+        Some((known, ready))
     }
 }
 
@@ -68,50 +67,49 @@ impl SqlSession {
 /// values, or with those and the type text for whatever is text.
 pub(super) fn ready(
     db: &Database,
-    known: &Arc<Known>,
+    known: &Known,
     values: &[Literal],
-    began: i64,
+    began: &Began,
     interrupt: &Interrupt,
 ) -> Result<Ready, SqlError> {
     let binder = Binder { db, interrupt };
     let mut failed = None;
-    match known.inferred().map_or_else(|| binder.bind(&known.statement), Ok) {
+    let bind = || Ok(known.keep_inferred(binder.bind(&known.statement)?));
+    match known.inferred().map_or_else(bind, Ok) {
         Ok(prepared) => {
-            known.keep_inferred(&prepared);
             match &prepared.body {
                 // With the types of the values it may be short.
                 Body::NotShort(query) if query.has_untyped_parameter(values.len()) => {
                     failed = Some(NotShort::new(&query.reason).into());
                 }
                 _ => {
-                    if let Ok(around) = prepared.surroundings(values, began)? {
-                        return Ok(Ready::new(known, prepared, around));
+                    if let Ok(around) = prepared.surroundings(values, began.clone())? {
+                        return Ok(Ready::new(prepared, around));
                     }
                 }
             }
         }
         Err(Unbound::Error(error)) if values.is_empty() => {
-            return not_bound(known, error).map(|prepared| bare(known, prepared, began));
+            return not_bound(known, error).map(|prepared| bare(&prepared, began));
         }
         Err(Unbound::NotShort(reason)) if values.is_empty() => {
-            let prepared = only_on_snapshot(known, reason)?;
-            known.keep_inferred(&prepared);
-            return Ok(bare(known, prepared, began));
+            let prepared = known.keep_inferred(only_on_snapshot(known, reason)?);
+            return Ok(bare(prepared, began));
         }
         Err(unbound) => failed = Some(unbound),
     }
     if let Some(prepared) = known.declared(values)
-        && let Ok(around) = prepared.surroundings(values, began)?
+        && let Ok(around) = prepared.surroundings(values, began.clone())?
     {
-        return Ok(Ready::new(known, prepared, around));
+        return Ok(Ready::new(&prepared, around));
     }
     for with_text in [false, true] {
         let statement = declared(&known.statement, values, with_text);
         match binder.bind(&statement) {
-            Ok(prepared) => match prepared.surroundings(values, began)? {
+            Ok(prepared) => match prepared.surroundings(values, began.clone())? {
                 Ok(around) => {
                     known.keep_declared(values, &prepared);
-                    return Ok(Ready::new(known, prepared, around));
+                    return Ok(Ready::new(&prepared, around));
                 }
                 Err(OtherType) => continue,
             },
@@ -120,9 +118,9 @@ pub(super) fn ready(
     }
     match failed {
         Some(Unbound::NotShort(reason)) => {
-            only_on_snapshot(known, reason).map(|prepared| bare(known, prepared, began))
+            only_on_snapshot(known, reason).map(|prepared| bare(&prepared, began))
         }
-        Some(Unbound::Error(error)) => not_bound(known, error).map(|one| bare(known, one, began)),
+        Some(Unbound::Error(error)) => not_bound(known, error).map(|one| bare(&one, began)),
         None => {
             let message =
                 "the values do not have the types that the statement gives its parameters";
@@ -155,13 +153,13 @@ fn not_bound(known: &Known, error: SqlError) -> Result<Arc<Prepared>, SqlError> 
     }
 }
 
-fn bare(known: &Arc<Known>, prepared: Arc<Prepared>, now: i64) -> Ready {
-    let around = Surroundings { params: Vec::new(), subqueries: Vec::new(), now };
-    Ready::new(known, prepared, around)
+fn bare(prepared: &Arc<Prepared>, began: &Began) -> Ready {
+    let began = began.clone();
+    Ready::new(prepared, Surroundings { params: Vec::new(), subqueries: Vec::new(), began })
 }
 
 impl Ready {
-    fn new(known: &Arc<Known>, prepared: Arc<Prepared>, around: Surroundings) -> Self {
-        Self { known: Arc::clone(known), prepared, around }
+    fn new(prepared: &Arc<Prepared>, around: Surroundings) -> Self {
+        Self { prepared: Arc::clone(prepared), around }
     }
 }

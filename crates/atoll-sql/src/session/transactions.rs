@@ -2,12 +2,13 @@
 
 use sqlparser::ast::Ident;
 
-use super::{Outcome, SqlSession, Target, bound};
+use super::{Outcome, SqlSession, Target};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::isolation::{Isolation, Modes};
 use crate::literal::Literal;
 use crate::names;
 use crate::result::QueryResult;
+use crate::short::scalar::now;
 use crate::txn::OpenTransaction;
 
 /// Attempts of [`SqlSession::execute_many`] that begins its own transaction.
@@ -69,7 +70,7 @@ impl SqlSession {
             return Err(SqlError::new(SqlErrorKind::Syntax, "a transaction is open already")
                 .with_cause(Cause::OpenTransaction));
         }
-        *open = Some(OpenTransaction::begin(db, bound::now(), isolation, read_only)?);
+        *open = Some(OpenTransaction::begin(db, now(), isolation, read_only)?);
         Ok(Outcome::done("BEGIN", 0))
     }
 

@@ -1,6 +1,7 @@
 //! Access to the rows of one table: by its primary key, by a range of an ordered index, all of
 //! them, or rows that the caller gives.
 
+use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
 
 use atoll::{DataType, Index, Range, Row, Table, Transaction, TxnResult, Value};
@@ -105,6 +106,14 @@ impl Access {
         matches!(self.path, Path::Given(_))
     }
 
+    /// The columns that it reads of the row that the caller gives at a place.
+    pub(crate) fn columns_of_given(&self, place: usize) -> &[usize] {
+        match self.path {
+            Path::Given(at) if at == place => &self.loaded,
+            _ => &[],
+        }
+    }
+
     /// Whether it visits the rows of its table from end to end.
     pub(crate) fn visits_all(&self) -> bool {
         match &self.path {
@@ -199,8 +208,8 @@ impl Access {
             }
             Path::Given(at) => {
                 let whole = run.given[*at];
-                let row: Vec<Value> = self.loaded.iter().map(|at| whole[*at].clone()).collect();
-                self.keep(row, run.around, &mut rows)?;
+                let mut row = self.loaded.iter().map(|at| whole[*at].clone()).collect();
+                self.keep(&mut row, run.around, &mut rows)?;
             }
         }
         Ok(rows)
@@ -218,28 +227,31 @@ impl Access {
         let mut loaded = Vec::with_capacity(self.loaded.len());
         let found = transaction.read_with(&self.table, key, |row| self.load(row, &mut loaded))?;
         if found.is_some() {
-            self.keep(loaded, run.around, rows)?;
+            self.keep(&mut loaded, run.around, rows)?;
         }
         Ok(())
     }
 
-    /// Adds a row to the result if the condition holds for it.
+    /// Adds a row to the result if the condition holds for it. The room of `loaded` is used again.
     fn keep(
         &self,
-        mut loaded: Vec<Value>,
+        loaded: &mut Vec<Value>,
         around: &Surroundings,
         rows: &mut Rows,
     ) -> Result<(), SqlError> {
         if let Some(condition) = &self.condition
-            && condition.truth(&loaded, around)? != Some(true)
+            && condition.truth(loaded, around)? != Some(true)
         {
             return Ok(());
         }
-        if self.output.iter().enumerate().all(|(place, at)| place == *at) {
-            loaded.truncate(self.output.len());
-            rows.push(loaded);
-        } else {
+        if !self.output.iter().enumerate().all(|(place, at)| place == *at) {
             rows.push(self.output.iter().map(|at| loaded[*at].clone()));
+        } else if rows.values.capacity() == 0 {
+            loaded.truncate(self.output.len());
+            rows.count += 1;
+            rows.values = std::mem::take(loaded);
+        } else {
+            rows.push(loaded.drain(..).take(self.output.len()));
         }
         Ok(())
     }
@@ -281,24 +293,20 @@ impl Access {
         rows: &mut Rows,
         scan: impl FnOnce(
             &mut Transaction,
-            &mut dyn FnMut(&Row<'_>) -> Vec<Value>,
-            &mut dyn FnMut(Vec<Value>) -> ControlFlow<()>,
+            &mut dyn FnMut(&Row<'_>),
+            &mut dyn FnMut(()) -> ControlFlow<()>,
         ) -> TxnResult<()>,
     ) -> Result<(), Stop> {
         let (around, interrupt) = (run.around, run.interrupt);
         let Some(transaction) = run.transaction.as_deref_mut() else { return Ok(()) };
         let (mut failed, mut left) = (None, run.rows_left);
-        let scanned = scan(
-            transaction,
-            &mut |row| {
-                let mut loaded = Vec::with_capacity(self.loaded.len());
-                self.load(row, &mut loaded);
-                loaded
-            },
-            &mut |loaded| {
+        // The row that was looked at last.
+        let loaded = RefCell::new(Vec::with_capacity(self.loaded.len()));
+        let scanned =
+            scan(transaction, &mut |row| self.load(row, &mut loaded.borrow_mut()), &mut |()| {
                 let kept = interrupt.check_row().map_err(Stop::from).and_then(|()| {
                     left = left.checked_sub(1).ok_or(Stop::TooManyRows)?;
-                    Ok(self.keep(loaded, around, rows)?)
+                    Ok(self.keep(&mut loaded.borrow_mut(), around, rows)?)
                 });
                 match kept {
                     Err(stop) => {
@@ -310,8 +318,7 @@ impl Access {
                     }
                     Ok(()) => ControlFlow::Continue(()),
                 }
-            },
-        );
+            });
         run.rows_left = left;
         scanned?;
         failed.map_or(Ok(()), Err)

@@ -7,8 +7,10 @@
 //! `SCALAR-1`: an expression has the same value, or the same error, as in a query.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
@@ -107,8 +109,29 @@ pub(crate) struct Surroundings {
     pub(crate) params: Vec<Value>,
     /// The values of the subqueries that have run.
     pub(crate) subqueries: Vec<Value>,
-    /// Microseconds since 1970-01-01 00:00 at the beginning of the transaction.
-    pub(crate) now: i64,
+    pub(crate) began: Began,
+}
+
+/// When the transaction began: a known time, or the time at which somebody first asks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Began(OnceCell<i64>);
+
+impl Began {
+    /// A known time, in microseconds since 1970-01-01 00:00.
+    pub(crate) fn at(micros: i64) -> Self {
+        Self(OnceCell::from(micros))
+    }
+
+    /// The time, in microseconds since 1970-01-01 00:00.
+    pub(crate) fn micros(&self) -> i64 {
+        *self.0.get_or_init(now)
+    }
+}
+
+/// Microseconds since 1970-01-01 00:00.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl Scalar {
@@ -124,7 +147,7 @@ impl Scalar {
         Ok(match self {
             Self::Column(at) => Cow::Borrowed(&row[*at]),
             Self::Param(at) => Cow::Borrowed(&around.params[*at]),
-            Self::Now => Cow::Owned(Value::Timestamp(around.now)),
+            Self::Now => Cow::Owned(Value::Timestamp(around.began.micros())),
             Self::Subquery(at) => Cow::Borrowed(&around.subqueries[*at]),
             Self::Const(value) => Cow::Borrowed(value),
             Self::Compare(op, sides) => {

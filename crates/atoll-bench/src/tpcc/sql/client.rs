@@ -2,10 +2,10 @@
 
 use atoll::Session;
 
-use super::connection::{Connection, Failure};
 use super::transactions::SqlTransactions;
 use crate::error::BenchError;
 use crate::oltp::{Client, Outcome};
+use crate::sql::{Connection, Failure};
 use crate::tpcc::drawn::{Drawn, Pool};
 use crate::tpcc::field::Calendar;
 

@@ -5,7 +5,6 @@
 //! is tried again from its begin, which is counted.
 
 mod client;
-pub mod connection;
 mod statements;
 mod tables;
 mod transactions;
@@ -18,10 +17,10 @@ use crate::tpcc::fill;
 use crate::tpcc::population::Size;
 use crate::tpcc::random::{Constants, TpccRandom};
 
+use crate::sql::{Connection, Failure};
 pub use crate::tpcc::args::KINDS;
 pub use crate::tpcc::schema::Kind;
 pub use client::SqlClient;
-pub use connection::{Connection, Failure, Fields, Param};
 pub use tables::{SqlTables, definitions, definitions_with_indexes};
 
 use tables::in_sql;

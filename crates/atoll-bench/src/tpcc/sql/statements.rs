@@ -1,6 +1,6 @@
 //! The statements of the five transactions.
 
-use super::connection::{Connection, Failure};
+use crate::sql::{Connection, Failure};
 use crate::tpcc::population::DISTRICTS;
 
 /// Declares the statements that are prepared once for each connection.

@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
-use super::connection::{Connection, Failure, Fields, Param};
 use super::statements::Statements;
 use crate::oltp::Outcome;
+use crate::sql::{Connection, Failure, Fields, Param};
 use crate::tpcc::drawn::Input;
 use crate::tpcc::field::CustomerSelector;
 use crate::tpcc::population::DISTRICTS;

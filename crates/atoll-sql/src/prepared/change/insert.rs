@@ -10,7 +10,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::target::{Target, assignments, is_default, named, refuse, select};
-use super::{Cell, Change, Conflict, Delivery, Source, Verb};
+use super::{Cell, Change, Conflict, Delivery, NewValues, Returning, Source, Verb};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::live::{EXCLUDED, TARGET};
 use crate::prepared::query::Binder;
@@ -44,9 +44,12 @@ impl Binder<'_> {
             }
             Some((source, _)) => self.delivered(source, &columns, compiler)?,
         };
+        let returning = self.returning(insert.returning.as_ref(), &target, compiler)?;
         let on_conflict = match &insert.on {
             None => None,
-            Some(OnInsert::OnConflict(on)) => Some(self.conflict(on, &target, compiler)?),
+            Some(OnInsert::OnConflict(on)) => {
+                Some(self.conflict(on, &target, returning.as_ref(), compiler)?)
+            }
             Some(_) => {
                 let error = SqlError::unsupported("ON DUPLICATE KEY is not supported");
                 return Err(error
@@ -54,7 +57,6 @@ impl Binder<'_> {
                     .into());
             }
         };
-        let returning = self.returning(insert.returning.as_ref(), &target, compiler)?;
         Ok(Change { table: target.table, verb: Verb::Insert { rows, on_conflict }, returning })
     }
 
@@ -179,6 +181,7 @@ impl Binder<'_> {
         &self,
         on: &OnConflict,
         target: &Target,
+        returning: Option<&Returning>,
         compiler: &mut Compiler,
     ) -> Result<Conflict, Unbound> {
         let table = &target.table;
@@ -206,7 +209,8 @@ impl Binder<'_> {
                 if node.reads_a_table() {
                     return Err(NotShort::new("a subquery in ON CONFLICT").into());
                 }
-                Some((node, columns.into_iter().zip(value_types(&plan)?).collect()))
+                let columns = columns.into_iter().zip(value_types(&plan)?).collect();
+                Some(NewValues::new(table, node, columns, returning).with_key(table))
             }
         };
         Ok(Conflict { index, any, update })

@@ -3,6 +3,7 @@
 
 use sqlparser::ast::{GroupByExpr, NonBlock, Query, Select, SelectItem, SetExpr, Statement};
 
+use super::Wanted;
 use super::target::select;
 use crate::error::SqlError;
 use crate::live::TARGET;
@@ -61,8 +62,9 @@ impl Binder<'_> {
             return Err(NotShort::new("a subquery beside FOR UPDATE").into());
         }
         let columns = Columns::of(&plan)?;
-        let lock = Lock { table: target.table, again, held };
-        let query = ShortQuery { node: find, columns, lock: Some(lock) };
+        let wanted = Wanted::of(&target.table, std::iter::once(&again));
+        let lock = Lock { table: target.table, again, wanted, held };
+        let query = ShortQuery::new(find, columns, Some(lock));
         Ok(Prepared::new(Body::Query(query), compiler))
     }
 }

@@ -15,7 +15,7 @@ mod target;
 
 use std::sync::Arc;
 
-use atoll::{DataType, Table, Value};
+use atoll::{DataType, RowEdit, Table, Value};
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::{
     Delete, Expr, FromTable, Query, SelectItem, Spanned, Statement, TableWithJoins, Update,
@@ -56,7 +56,7 @@ pub(crate) enum Verb {
     /// them.
     Delete {
         find: Node,
-        again: Option<Node>,
+        again: Option<(Node, Wanted)>,
     },
 }
 
@@ -91,10 +91,67 @@ pub(crate) enum Cell {
 pub(crate) struct Assignments {
     /// The primary key of each row, and its new values unless `again` gives them.
     pub(crate) find: Node,
-    /// The new values of a row that the caller gives, or no row if it is not to be changed.
-    pub(crate) again: Option<Node>,
+    /// The new values of a row that the caller gives.
+    pub(crate) again: Option<NewValues>,
     /// The columns that are set, and the types of their new values.
     pub(crate) columns: Vec<(usize, DataType)>,
+}
+
+/// New values of a row that the caller gives.
+#[derive(Debug)]
+pub(crate) struct NewValues {
+    /// The values, or no row if it is not to be changed.
+    pub(crate) node: Node,
+    /// The columns that are set, and the types of their new values.
+    pub(crate) columns: Vec<(usize, DataType)>,
+    /// The columns that this or RETURNING looks at.
+    pub(crate) wanted: Wanted,
+}
+
+impl NewValues {
+    fn new(
+        table: &Table,
+        node: Node,
+        columns: Vec<(usize, DataType)>,
+        returning: Option<&Returning>,
+    ) -> Self {
+        let nodes = std::iter::once(&node).chain(returning.map(|returning| &returning.node));
+        let mut wanted = Wanted::of(table, nodes);
+        columns.iter().for_each(|(column, _)| wanted.0[*column] = true);
+        Self { node, columns, wanted }
+    }
+
+    /// The same, where also the primary key of the new row is needed.
+    fn with_key(mut self, table: &Table) -> Self {
+        table.schema().primary_key().iter().for_each(|at| self.wanted.0[*at] = true);
+        self
+    }
+}
+
+/// Which columns of a row are needed: reading a column may cost a cache miss.
+#[derive(Debug)]
+pub(crate) struct Wanted(Vec<bool>);
+
+impl Wanted {
+    /// Those that plans look at of a row of this table which the caller gives.
+    pub(super) fn of<'n>(table: &Table, nodes: impl Iterator<Item = &'n Node>) -> Self {
+        let mut wanted = vec![false; table.schema().columns().len()];
+        for node in nodes {
+            node.accesses(&mut |access| {
+                access.columns_of_given(0).iter().for_each(|at| wanted[*at] = true);
+            });
+        }
+        Self(wanted)
+    }
+
+    /// The row, with NULL for the columns that are not needed.
+    pub(crate) fn read(&self, row: &RowEdit<'_>) -> Vec<Value> {
+        let value = |(at, is_wanted): (usize, &bool)| match is_wanted {
+            true => row.value(at),
+            false => Value::Null,
+        };
+        self.0.iter().enumerate().map(value).collect()
+    }
 }
 
 /// `ON CONFLICT`.
@@ -104,7 +161,7 @@ pub(crate) struct Conflict {
     pub(crate) index: Option<String>,
     pub(crate) any: bool,
     /// New values of the row that is there, over it and the proposed one; `None` to do nothing.
-    pub(crate) update: Option<(Node, Vec<(usize, DataType)>)>,
+    pub(crate) update: Option<NewValues>,
 }
 
 /// `RETURNING`: a plan over the row that was changed.
@@ -183,13 +240,15 @@ impl Binder<'_> {
         }
         let (columns, values) = assignments(&target.table, &update.assignments)?;
         let change = self.assigned(&target, from, values, update.selection.clone(), compiler)?;
-        let columns = columns.into_iter().zip(change.types).collect();
-        let Found { find, again, .. } = change;
-        let verb = Verb::Update(Assignments { find, again, columns });
+        let columns: Vec<_> = columns.into_iter().zip(change.types).collect();
         if update.from.is_some() {
             refuse_wildcards(update.returning.as_ref())?;
         }
         let returning = self.returning(update.returning.as_ref(), &target, compiler)?;
+        let Found { find, again, .. } = change;
+        let new = |node| NewValues::new(&target.table, node, columns.clone(), returning.as_ref());
+        let again = again.map(new);
+        let verb = Verb::Update(Assignments { find, again, columns });
         Ok(Change { table: target.table, verb, returning })
     }
 
@@ -238,7 +297,11 @@ impl Binder<'_> {
         let keys = select(items, from, delete.selection.clone());
         let (find, _) = self.over_target(&keys, &target, false, compiler)?;
         let again = match delete.using.is_none() && is_simple(&find) {
-            true => Some(self.over_target(&keys, &target, true, compiler)?.0),
+            true => {
+                let (again, _) = self.over_target(&keys, &target, true, compiler)?;
+                let wanted = Wanted::of(&target.table, std::iter::once(&again));
+                Some((again, wanted))
+            }
             false => None,
         };
         if delete.using.is_some() {

@@ -156,14 +156,14 @@ impl Runner<'_> {
                 returned.add(row, self)?;
                 continue;
             };
-            let Some((node, columns)) = &conflict.update else { continue };
+            let Some(new) = &conflict.update else { continue };
             if touched.contains(&GroupKey(key.clone())) {
                 let message = "ON CONFLICT DO UPDATE cannot change a row a second time: two \
                                proposed rows have the same key";
                 let error = SqlError::new(SqlErrorKind::Constraint, message);
                 return Err(error.with_cause(Cause::SecondRow).into());
             }
-            if let Some(new) = self.update_row(table, &key, node, columns, Some(row))? {
+            if let Some(new) = self.update_row(table, &key, new, Some(row))? {
                 touched.insert(GroupKey(key_of(table, &new)));
                 changed += 1;
                 returned.add(&new, self)?;

@@ -60,7 +60,7 @@ impl Runner<'_> {
         let nothing = || Rows::new(lock.again.width());
         let mut outcome: Result<Rows, Stop> = Ok(nothing());
         let body = |row: &mut RowEdit<'_>| {
-            let whole: Vec<Value> = (0..row.columns()).map(|at| row.value(at)).collect();
+            let whole = lock.wanted.read(row);
             outcome = given(&lock.again, &[&whole], around, interrupt);
         };
         let there = match lock.held {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use atoll::{DataType, Table, Value};
 
 use super::{Returned, Runner, fit, given};
-use crate::prepared::change::Assignments;
+use crate::prepared::change::{Assignments, NewValues, Wanted};
 use crate::short::plan::Node;
 use crate::short::run::{Rows, Stop};
 use crate::short::value::GroupKey;
@@ -29,7 +29,7 @@ impl Runner<'_> {
         for row in found.iter() {
             let (key, values) = row.split_at(width);
             let new = match again {
-                Some(again) => self.update_row(table, key, again, columns, None)?,
+                Some(again) => self.update_row(table, key, again, None)?,
                 // A join may find a row several times; as in PostgreSQL, one of them counts.
                 None if !seen.insert(GroupKey(key.to_vec())) => continue,
                 None => {
@@ -61,14 +61,13 @@ impl Runner<'_> {
         self.node(find)
     }
 
-    /// Changes the row with a key to the values that a plan gives for it, and returns the new row;
-    /// `None` if there is no such row, or the plan gives none.
+    /// Changes the row with a key to the values that a plan gives for it, and returns the new row,
+    /// with NULL for the columns that nothing looks at; `None` if there is no such row, or the plan gives none.
     pub(super) fn update_row(
         &mut self,
         table: &Table,
         key: &[Value],
-        again: &Node,
-        columns: &[(usize, DataType)],
+        NewValues { node, columns, wanted }: &NewValues,
         proposed: Option<&[Value]>,
     ) -> Result<Option<Vec<Value>>, Stop> {
         let schema = table.schema();
@@ -76,7 +75,7 @@ impl Runner<'_> {
         let (around, interrupt) = (&self.around, self.how.interrupt);
         let new_values = |whole: &[Value]| -> Result<Option<Vec<(usize, Value)>>, Stop> {
             let rows: [&[Value]; 2] = [whole, proposed.unwrap_or_default()];
-            let made = given(again, &rows, around, interrupt)?;
+            let made = given(node, &rows, around, interrupt)?;
             Ok(made.iter().next().map(|values| fit(table, columns, values)).transpose()?)
         };
         let is_noted = self.how.journal.is_some();
@@ -90,7 +89,7 @@ impl Runner<'_> {
         let mut outcome: Result<Option<Vec<Value>>, Stop> = Ok(None);
         let mut old: Vec<(usize, Value)> = Vec::new();
         let found = self.transaction.update_with(table, key, |row| {
-            let mut whole: Vec<Value> = (0..row.columns()).map(|at| row.value(at)).collect();
+            let mut whole = wanted.read(row);
             outcome = new_values(&whole).map(|values| {
                 values.map(|values| {
                     old.clear();
@@ -158,7 +157,7 @@ impl Runner<'_> {
         &mut self,
         table: &Table,
         find: &Node,
-        again: Option<&Node>,
+        again: Option<&(Node, Wanted)>,
         returned: &mut Returned<'_>,
     ) -> Result<u64, Stop> {
         // Serializable, what was found stays as it was.
@@ -194,12 +193,12 @@ impl Runner<'_> {
         &mut self,
         table: &Table,
         key: &[Value],
-        again: &Node,
+        (again, wanted): &(Node, Wanted),
     ) -> Result<bool, Stop> {
         let (around, interrupt) = (&self.around, self.how.interrupt);
         let mut outcome = Ok(false);
         self.transaction.update_with(table, key, |row| {
-            let whole: Vec<Value> = (0..row.columns()).map(|at| row.value(at)).collect();
+            let whole = wanted.read(row);
             outcome = given(again, &[&whole], around, interrupt).map(|rows| rows.count() > 0);
         })?;
         outcome

@@ -348,6 +348,30 @@ impl KeyPart {
 }
 
 impl Node {
+    /// Whether it makes at most one row, of a primary key.
+    pub(super) fn is_lookup(&self) -> bool {
+        match self {
+            Self::Access(access) => matches!(access.path, Path::Key(_)),
+            Self::Filter { input, .. } | Self::Project { input, .. } => input.is_lookup(),
+            _ => false,
+        }
+    }
+
+    /// Whether it visits a part of a table, by keys or by a range of an index.
+    pub(super) fn is_bounded(&self) -> bool {
+        match self {
+            Self::Access(access) => match &access.path {
+                Path::Key(_) | Path::Keys(_) | Path::Given(_) => true,
+                Path::Index { prefix, ends, .. } => {
+                    !prefix.is_empty() || ends.iter().any(Option::is_some)
+                }
+                Path::Heap => false,
+            },
+            Self::Filter { input, .. } | Self::Project { input, .. } => input.is_bounded(),
+            _ => false,
+        }
+    }
+
     /// Whether it refers to the row of the outer side.
     pub(super) fn is_dependent(&self) -> bool {
         match self {

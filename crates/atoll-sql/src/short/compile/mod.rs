@@ -208,11 +208,57 @@ impl Compiler {
         let both = left_schema.join(right_schema)?;
         let condition = join.filter.as_ref().map(|filter| over(filter, &both, self)).transpose()?;
         let is_dependent = right.is_dependent();
+        if kind == JoinKind::Semi
+            && !is_dependent
+            && join.filter.is_none()
+            && !join.null_aware
+            && let Some(turned) = self.looked_up(join)?
+        {
+            return Ok(turned);
+        }
         let right_width = right.width();
         let null_aware = join.null_aware;
         let join =
             Join { left, right, kind, keys, condition, is_dependent, right_width, null_aware };
         Ok(Node::Join(Box::new(join)))
+    }
+
+    /// A semi join as lookups of the left rows by their primary key, for the distinct keys of few
+    /// right rows; `None` if it cannot be one.
+    fn looked_up(&mut self, join: &JoinPlan) -> Result<Option<Node>, NotShort> {
+        use datafusion::logical_expr::ExprSchemable;
+        let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
+        let right = self.node(&join.right, &[])?;
+        if !right.is_bounded() {
+            return Ok(None);
+        }
+        let (mut keys, mut distinct, mut for_left) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, (a, b)) in join.on.iter().enumerate() {
+            let Some(column) = column_below(a, left_schema) else { return Ok(None) };
+            let data_type = expr::data_type(&b.get_type(right_schema)?)?;
+            for_left.push(Equality { column, scalar: Scalar::Column(at), data_type });
+            distinct.push(over(b, right_schema, self)?);
+            keys.push((Scalar::Column(at), over(a, left_schema, self)?));
+        }
+        let left = self.node(&join.left, &for_left)?;
+        if !left.is_dependent() || !left.is_lookup() {
+            return Ok(None);
+        }
+        let (right_width, key_width) = (left.width(), distinct.len());
+        let distinct = Node::Distinct { input: Box::new(projected(right, distinct)) };
+        let joined = Join {
+            left: distinct,
+            right: left,
+            kind: JoinKind::Inner,
+            keys,
+            condition: None,
+            is_dependent: true,
+            right_width,
+            null_aware: false,
+        };
+        let columns = (key_width..key_width + right_width).map(Scalar::Column).collect();
+        let input = Box::new(Node::Join(Box::new(joined)));
+        Ok(Some(Node::Project { input, columns }))
     }
 
     /// A join with its sides exchanged.

@@ -1,9 +1,9 @@
-//! What a database has to do to run the transactions as SQL statements.
+//! What a database has to do to run workloads of SQL statements.
 
 /// A connection to a database that runs SQL statements.
-pub trait Connection: Send {
+pub trait Connection {
     /// A statement that has been prepared.
-    type Statement: Send;
+    type Statement;
 
     /// Runs a statement without parameters and without a result.
     ///
