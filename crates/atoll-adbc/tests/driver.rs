@@ -588,14 +588,14 @@ fn errors_have_states() {
         ("SELEC 1", "42601", Status::InvalidArguments),
         ("SELECT * FROM nothing", "42P01", Status::NotFound),
         ("SELECT nothing FROM t", "42703", Status::NotFound),
-        ("INSERT INTO t VALUES ('x', 'y')", "22000", Status::InvalidData),
+        ("INSERT INTO t VALUES ('x', 'y')", "22P02", Status::InvalidData),
         ("INSERT INTO t VALUES (1, NULL)", "23502", Status::Integrity),
         ("CREATE VIEW v AS SELECT 1", "0A000", Status::NotImplemented),
         ("CREATE TABLE t (a int PRIMARY KEY)", "42P07", Status::AlreadyExists),
         ("CREATE TABLE u (a int)", "42P16", Status::InvalidArguments),
         ("SELECT ?", "42601", Status::InvalidArguments),
-        ("SELECT 1 / 0", "22000", Status::InvalidData),
-        ("COMMIT", "42601", Status::InvalidArguments),
+        ("SELECT 1 / 0", "22012", Status::InvalidData),
+        ("COMMIT", "25P01", Status::InvalidState),
     ] {
         let error = run(&mut connection, text).unwrap_err();
         assert_eq!((state(&error).as_str(), error.status), (expected, status), "{text}: {error}");
