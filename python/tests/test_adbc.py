@@ -377,6 +377,7 @@ def test_polars_reads_and_writes():
             "id": [1, 2, 3],
             "name": ["a", None, "ç"],
             "kind": polars.Series(["u", "u", "v"], dtype=polars.Categorical),
+            "nothing": polars.Series([None] * 3, dtype=polars.Null),
             "day": [datetime.date(2024, 1, 1), None, None],
         }
     )
@@ -396,7 +397,7 @@ def test_polars_reads_and_writes():
         with pytest.raises(manager.ProgrammingError):
             frame.write_database("t", connection, engine="adbc")
         with connection.cursor() as cursor:
-            assert cursor.execute("SELECT * FROM t").fetch_polars().shape == (6, 4)
+            assert cursor.execute("SELECT * FROM t").fetch_polars().shape == (6, 5)
             assert cursor.adbc_ingest("u", frame) == 3
 
 

@@ -15,7 +15,7 @@ use adbc_core::error::Error;
 use adbc_core::options::{OptionConnection, OptionDatabase, OptionValue};
 
 use crate::connection::{Connection, Defaults};
-use crate::errors::{Result, of_database, of_open, wrong_argument, wrong_state};
+use crate::errors::{Result, guarded, of_database, of_open, wrong_argument, wrong_state};
 use crate::ingest::KEY_OPTION;
 use crate::link::Source;
 use crate::options::{self, VIEWS, only_texts};
@@ -64,7 +64,7 @@ impl adbc_core::Driver for Driver {
                 _ => return Err(options::unknown(name)),
             }
         }
-        let source = connect(&uri, &settings, runtime_dir.as_deref())?;
+        let source = guarded(|| connect(&uri, &settings, runtime_dir.as_deref()))?;
         Ok(Database { source, uri, defaults })
     }
 }

@@ -1,7 +1,8 @@
 //! The entry of the driver in the C interface.
 //!
-//! `adbc_ffi` exports the traits. One function of it is wrapped: the one that runs a statement
-//! tells no number of rows beside a stream.
+//! `adbc_ffi` exports the traits. Three functions of it are wrapped: the one that runs a statement
+//! tells no number of rows beside a stream, and those that bind data refuse or do not survive some
+//! of them ([`crate::foreign`]).
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -9,9 +10,11 @@ use std::sync::OnceLock;
 use adbc_core::constants::{ADBC_STATUS_OK, ADBC_VERSION_1_1_0};
 use adbc_core::error::{AdbcStatusCode, Error, Status};
 use adbc_ffi::{FFI_AdbcDriver, FFI_AdbcError, FFI_AdbcStatement, FFIDriver, export_error};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 
 use crate::driver::Driver;
+use crate::foreign;
 use crate::tally;
 
 type ExecuteQuery = unsafe extern "C" fn(
@@ -21,8 +24,15 @@ type ExecuteQuery = unsafe extern "C" fn(
     *mut FFI_AdbcError,
 ) -> AdbcStatusCode;
 
-/// The wrapped function.
+type BindStream = unsafe extern "C" fn(
+    *mut FFI_AdbcStatement,
+    *mut FFI_ArrowArrayStream,
+    *mut FFI_AdbcError,
+) -> AdbcStatusCode;
+
+/// The wrapped functions.
 static EXECUTE_QUERY: OnceLock<ExecuteQuery> = OnceLock::new();
+static BIND_STREAM: OnceLock<BindStream> = OnceLock::new();
 
 /// Fills the table of functions of a driver manager that looks for the driver by this name.
 ///
@@ -74,6 +84,11 @@ unsafe fn init(version: c_int, driver: *mut c_void, error: *mut FFI_AdbcError) -
         EXECUTE_QUERY.get_or_init(|| function);
         exported.StatementExecuteQuery = Some(execute_query);
     }
+    if let Some(function) = exported.StatementBindStream {
+        BIND_STREAM.get_or_init(|| function);
+        exported.StatementBindStream = Some(bind_stream);
+        exported.StatementBind = Some(bind);
+    }
     // SAFETY: it is not null, and has room for the functions of this version.
     unsafe { driver.cast::<FFI_AdbcDriver>().write_unaligned(exported) };
     ADBC_STATUS_OK
@@ -101,4 +116,45 @@ unsafe extern "C" fn execute_query(
         unsafe { rows_affected.write_unaligned(rows) };
     }
     status
+}
+
+/// Binds a stream.
+///
+/// # Safety
+/// As `AdbcStatementBindStream`.
+unsafe extern "C" fn bind_stream(
+    statement: *mut FFI_AdbcStatement,
+    stream: *mut FFI_ArrowArrayStream,
+    error: *mut FFI_AdbcError,
+) -> AdbcStatusCode {
+    let Some(function) = BIND_STREAM.get() else { return Status::InvalidState.into() };
+    // SAFETY: the arguments are passed on.
+    unsafe {
+        foreign::mend(stream);
+        function(statement, stream, error)
+    }
+}
+
+/// Binds one batch, as a stream.
+///
+/// # Safety
+/// As `AdbcStatementBind`.
+unsafe extern "C" fn bind(
+    statement: *mut FFI_AdbcStatement,
+    values: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+    error: *mut FFI_AdbcError,
+) -> AdbcStatusCode {
+    let Some(function) = BIND_STREAM.get() else { return Status::InvalidState.into() };
+    // SAFETY: the arguments are those of the caller.
+    match unsafe { foreign::stream_of(values, schema) } {
+        // SAFETY: the stream is valid; what the function does not take is released here.
+        Ok(mut stream) => unsafe { function(statement, &mut stream, error) },
+        Err(refused) => {
+            let status = refused.status;
+            // SAFETY: `error` is null or an `AdbcError`.
+            unsafe { export_error(error, refused) };
+            status.into()
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! raises the class that its specification asks for.
 
 use std::ffi::c_char;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use adbc_core::error::{Error, Status};
 use arrow_schema::ArrowError;
@@ -26,6 +27,14 @@ pub(crate) fn error(status: Status, state: &str, message: impl Into<String>) -> 
         *to = from as c_char;
     }
     error
+}
+
+/// Runs `work`, and returns an error where it panics: `adbc_ffi` refuses all calls of the process
+/// after a panic that it has to catch.
+pub(crate) fn guarded<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(error(Status::Internal, "XX000", "a fault in Atoll has ended the call"))
+    })
 }
 
 /// The error for what the driver does not do.
@@ -146,6 +155,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_of_its_call() {
+        let error = guarded(|| -> Result<()> { panic!("on purpose") }).unwrap_err();
+        assert_eq!(error.status, Status::Internal);
+        assert_eq!(guarded(|| Ok(1)).unwrap(), 1);
+    }
 
     #[test]
     fn an_error_has_the_state_of_its_kind() {

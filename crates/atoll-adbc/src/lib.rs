@@ -6,7 +6,7 @@
 //! the package ([`registry`]).
 //!
 //! In reading order: [`registry`], `driver`, `connection`, `statement`, `link` (the session),
-//! `parameters`, `results`, `ingest`, [`rows`], `catalog`, `info`, `errors`, `entry`.
+//! `parameters`, `results`, `ingest`, [`rows`], `catalog`, `info`, `errors`, `entry`, `foreign`.
 
 #![deny(unsafe_code)]
 
@@ -16,6 +16,8 @@ mod driver;
 #[allow(unsafe_code)]
 mod entry;
 mod errors;
+#[allow(unsafe_code)]
+mod foreign;
 mod info;
 mod ingest;
 mod link;

@@ -14,7 +14,7 @@ use atoll::arrow_type;
 use atoll_sql::{Literal, Outcome, QueryResult, Question, StatementScanner};
 
 use crate::connection::Defaults;
-use crate::errors::{Result, error, of_rows, unsupported, wrong_argument, wrong_state};
+use crate::errors::{Result, error, guarded, of_rows, unsupported, wrong_argument, wrong_state};
 use crate::ingest::{self, KEY_OPTION, Target, Watched};
 use crate::link::{Cancel, Core, Link, first_word};
 use crate::options::{self, VIEWS, only_texts};
@@ -287,13 +287,13 @@ impl adbc_core::Statement for Statement {
     }
 
     fn execute(&mut self) -> Result<Stream> {
-        let (rows, count) = self.run()?;
+        let (rows, count) = guarded(|| self.run())?;
         tally::note(count);
         Ok(Box::new(rows))
     }
 
     fn execute_update(&mut self) -> Result<Option<i64>> {
-        let (_, count) = self.run()?;
+        let (_, count) = guarded(|| self.run())?;
         Ok(i64::try_from(count).ok())
     }
 
