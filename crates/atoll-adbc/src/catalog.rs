@@ -90,7 +90,7 @@ struct Described {
     unique: Vec<(String, Vec<String>)>,
 }
 
-/// The tables whose names are wanted.
+/// The tables with wanted names.
 fn tables(source: &Source, wanted: impl Fn(&str) -> bool) -> Result<Vec<Described>> {
     let of_snapshot = |snapshot: &Snapshot, found: &mut Vec<Described>| {
         for name in snapshot.tables() {

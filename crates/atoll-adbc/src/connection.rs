@@ -11,37 +11,10 @@ use arrow_schema::Schema;
 use crate::catalog::{self, CATALOG, Filter, SCHEMA};
 use crate::errors::{Result, error, unsupported, wrong_argument};
 use crate::info;
-use crate::ingest::KEY_OPTION;
 use crate::link::{Core, Isolation, Link, Source};
-use crate::options::{self, VIEWS, only_texts};
+use crate::options::{self, Defaults, only_texts};
 use crate::results::{Stream, schema_without_views, stream_of};
 use crate::statement::Statement;
-
-/// Options that a statement takes over from its connection, and this from its database.
-#[derive(Debug, Clone)]
-pub(crate) struct Defaults {
-    /// The primary key of tables that are created.
-    pub(crate) primary_key: Option<String>,
-    /// Whether texts and bytes are views in results.
-    pub(crate) views: bool,
-}
-
-impl Default for Defaults {
-    fn default() -> Self {
-        Self { primary_key: None, views: true }
-    }
-}
-
-impl Defaults {
-    /// An option by its name.
-    pub(crate) fn get(&self, name: &str) -> Option<String> {
-        match name {
-            KEY_OPTION => self.primary_key.clone(),
-            VIEWS => Some(self.views.to_string()),
-            _ => None,
-        }
-    }
-}
 
 /// A connection to a database.
 pub struct Connection {
@@ -88,14 +61,7 @@ impl Optionable for Connection {
             OptionConnection::CurrentSchema => {
                 only("schema", SCHEMA, &options::text(&name, value)?)
             }
-            _ => {
-                match name.as_str() {
-                    KEY_OPTION => self.defaults.primary_key = Some(options::text(&name, value)?),
-                    VIEWS => self.defaults.views = options::truth(&name, value)?,
-                    _ => return Err(options::unknown(&name)),
-                }
-                Ok(())
-            }
+            _ => self.defaults.set(&name, value),
         }
     }
 

@@ -14,11 +14,10 @@ use adbc_core::Optionable;
 use adbc_core::error::Error;
 use adbc_core::options::{OptionConnection, OptionDatabase, OptionValue};
 
-use crate::connection::{Connection, Defaults};
+use crate::connection::Connection;
 use crate::errors::{Result, guarded, of_database, of_open, wrong_argument, wrong_state};
-use crate::ingest::KEY_OPTION;
 use crate::link::Source;
-use crate::options::{self, VIEWS, only_texts};
+use crate::options::{self, Defaults, only_texts};
 use crate::registry::{self, Settings};
 
 const DURABILITY: &str = "atoll.durability";
@@ -59,9 +58,7 @@ impl adbc_core::Driver for Driver {
                 SCHEME => settings.scheme = Some(parsed(name, value)?),
                 MEMORY_LIMIT => settings.memory_limit_bytes = Some(options::number(name, value)?),
                 RUNTIME_DIR => runtime_dir = Some(PathBuf::from(options::text(name, value)?)),
-                KEY_OPTION => defaults.primary_key = Some(options::text(name, value)?),
-                VIEWS => defaults.views = options::truth(name, value)?,
-                _ => return Err(options::unknown(name)),
+                _ => defaults.set(name, value)?,
             }
         }
         let source = guarded(|| connect(&uri, &settings, runtime_dir.as_deref()))?;
@@ -130,13 +127,7 @@ impl Optionable for Database {
     type Option = OptionDatabase;
 
     fn set_option(&mut self, key: OptionDatabase, value: OptionValue) -> Result<()> {
-        let name = key.as_ref();
-        match name {
-            KEY_OPTION => self.defaults.primary_key = Some(options::text(name, value)?),
-            VIEWS => self.defaults.views = options::truth(name, value)?,
-            _ => return Err(options::unknown(name)),
-        }
-        Ok(())
+        self.defaults.set(key.as_ref(), value)
     }
 
     fn get_option_string(&self, key: OptionDatabase) -> Result<String> {

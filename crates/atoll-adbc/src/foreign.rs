@@ -1,8 +1,8 @@
 //! Arrow data of clients, before `adbc_ffi` imports them.
 //!
 //! The C data interface gives an array of type null no buffer. polars (2.1.0) gives it one, which
-//! arrow-rs (59) refuses and other importers ignore, so the count is set to none here. And an array
-//! whose rows are NULL is refused here, since arrow-rs panics when it makes a batch of it.
+//! arrow-rs (59) refuses and other importers ignore, so the count is set to none here. And rows
+//! that are NULL as a whole are refused here, since arrow-rs panics when it makes a batch of them.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -13,7 +13,7 @@ use arrow_schema::{ArrowError, DataType, Schema};
 
 use crate::errors::{Result, of_source, wrong_argument};
 
-/// `ArrowArray` of the C data interface, whose fields arrow-rs does not show.
+/// `ArrowArray` of the C data interface; arrow-rs does not show its fields.
 #[repr(C)]
 struct CArray {
     length: i64,

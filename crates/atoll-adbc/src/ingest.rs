@@ -12,6 +12,7 @@ use atoll::{ArrowRows, Schema, Table};
 use crate::catalog::{CATALOG, SCHEMA};
 use crate::errors::{Result, error, of_change, of_database, of_rows, of_sql, unsupported};
 use crate::link::{Core, Source};
+use crate::options::KEY;
 use crate::registry::Shared;
 use crate::rows::IncomingRows;
 
@@ -132,7 +133,7 @@ fn create(
         let columns = key.join(", ");
         let message = format!(
             "two rows have the key {twice}, and \"{columns}\" is the primary key of the new table; \
-             name another with the option {KEY_OPTION}, or create the table and append"
+             name another with the option {KEY}, or create the table and append"
         );
         return Err(error(Status::Integrity, "23505", message));
     }
@@ -155,9 +156,6 @@ fn create(
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
-
-/// The option that names the primary key of a table that is created.
-pub(crate) const KEY_OPTION: &str = "atoll.ingest.primary_key";
 
 /// Data of a client that end with an error when the statement is cancelled.
 pub(crate) struct Watched<R, C> {

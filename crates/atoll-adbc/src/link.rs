@@ -61,7 +61,7 @@ impl CancelHandle for Cancel {
     }
 }
 
-/// A session, and who may use it.
+/// A session, which one thread at a time uses, in one process.
 pub(crate) struct Link {
     core: Mutex<Core>,
     /// The process that it belongs to; its latch works only there.
@@ -80,7 +80,7 @@ pub(crate) struct Core {
 }
 
 enum Session {
-    Live(SqlSession),
+    Live(Box<SqlSession>),
     /// Of a connection that only reads; the snapshot of its transaction.
     Reading(Option<Snapshot>),
     /// A panic has ended it.
@@ -131,7 +131,7 @@ impl Session {
     fn of(source: &Source, read_only: bool) -> Self {
         match source {
             Source::Owned(db) if !read_only => {
-                Self::Live(SqlSession::on_database(atoll::Database::clone(db)))
+                Self::Live(Box::new(SqlSession::on_database(atoll::Database::clone(db))))
             }
             _ => Self::Reading(None),
         }

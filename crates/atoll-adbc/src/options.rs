@@ -5,8 +5,49 @@ use adbc_core::options::OptionValue;
 use crate::errors::{Result, error, unsupported, wrong_argument};
 use adbc_core::error::{Error, Status};
 
+/// The option that names the primary key of a table that is created.
+pub(crate) const KEY: &str = "atoll.ingest.primary_key";
 /// The option that turns views off in results.
-pub(crate) const VIEWS: &str = "atoll.views";
+const VIEWS: &str = "atoll.views";
+
+/// Options that a statement takes over from its connection, and this from its database.
+#[derive(Debug, Clone)]
+pub(crate) struct Defaults {
+    /// The primary key of tables that are created.
+    pub(crate) primary_key: Option<String>,
+    /// Whether texts and bytes are views in results.
+    pub(crate) views: bool,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self { primary_key: None, views: true }
+    }
+}
+
+impl Defaults {
+    /// An option by its name.
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        match name {
+            KEY => self.primary_key.clone(),
+            VIEWS => Some(self.views.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Sets an option.
+    ///
+    /// # Errors
+    /// There is no such option, or it has no such value.
+    pub(crate) fn set(&mut self, name: &str, value: OptionValue) -> Result<()> {
+        match name {
+            KEY => self.primary_key = Some(text(name, value)?),
+            VIEWS => self.views = truth(name, value)?,
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+}
 
 /// The text of an option.
 pub(crate) fn text(key: &str, value: OptionValue) -> Result<String> {

@@ -1,8 +1,8 @@
 //! Bound Arrow data as values of the parameters of statements.
 //!
-//! The columns of the data are the parameters `$1`, `$2`, … in their order. Columns whose names are
-//! numbers, with or without `$` or `:` before them, are taken by these: from 0, as Python's database
-//! interface names them, or from 1, as SQL does.
+//! The columns of the data are the parameters `$1`, `$2`, … in their order. If their names are
+//! numbers, with or without `$` or `:` before them, these count: from 0, as in Python's database
+//! interface, or from 1, as in SQL.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

@@ -1,14 +1,14 @@
 //! The databases that are open in this process.
 //!
-//! A folder has one owner, so whoever opens it here once more gets the database that is open
-//! already. The list is shared by the functions of the Python package and by the driver.
+//! A folder has one owner, so opening it once more in this process returns the database that is
+//! open already. The list is shared by the functions of the Python package and by the driver.
 //!
 //! - `OPEN-1`: a folder is opened and closed under the latch of its entry, so it is never opened
 //!   while it is being closed, and never twice.
 //! - `OPEN-2`: the database of an entry is closed with its last [`Shared`]. Whatever else keeps the
 //!   database, such as a session, is dropped before the `Shared` that it came from.
 //! - `OPEN-3`: the list is locked briefly, and no fork begins meanwhile. A child ignores the
-//!   entries of its parent, whose latches may be held for ever, and its handles change nothing.
+//!   entries of its parent: their latches may be held for ever, and its handles change nothing.
 
 use std::io;
 use std::ops::Deref;

@@ -58,7 +58,7 @@ impl Rows {
             let columns =
                 columns.map(|(column, field)| arrow_cast::cast(column, field.data_type()));
             let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
-            Ok::<_, ArrowError>(made(&schema, columns, batch.num_rows())?)
+            made(&schema, columns, batch.num_rows())
         });
         let batches = batches.collect::<std::result::Result<_, _>>()?;
         Ok(Self { schema, batches, _memory: self._memory })

@@ -118,8 +118,8 @@ impl IncomingRows {
     /// Converts the rows to the types and the order of a table's columns, matched by name.
     ///
     /// # Errors
-    /// [`RowsError::Mismatch`] for an extra or a missing column or one of another type, and those of
-    /// values that do not fit.
+    /// [`RowsError::Mismatch`] for an extra or a missing column or one of another type, and those
+    /// of values that do not fit.
     pub fn fit(self, schema: &Schema) -> Result<Vec<ArrowRows>> {
         let known = |name: &str| schema.columns().iter().any(|column| column.name == name);
         if let Some(extra) = self.schema.fields().iter().find(|field| !known(field.name())) {

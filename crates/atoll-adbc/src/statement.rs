@@ -13,11 +13,10 @@ use arrow_schema::{DataType, Field, Schema};
 use atoll::arrow_type;
 use atoll_sql::{Literal, Outcome, QueryResult, Question, StatementScanner};
 
-use crate::connection::Defaults;
 use crate::errors::{Result, error, guarded, of_rows, unsupported, wrong_argument, wrong_state};
-use crate::ingest::{self, KEY_OPTION, Target, Watched};
+use crate::ingest::{self, Target, Watched};
 use crate::link::{Cancel, Core, Link, first_word};
-use crate::options::{self, VIEWS, only_texts};
+use crate::options::{self, Defaults, only_texts};
 use crate::parameters;
 use crate::results::{Rows, Stream, schema_without_views};
 use crate::rows::IncomingRows;
@@ -251,9 +250,7 @@ impl Optionable for Statement {
             }
             _ => match name.as_str() {
                 BIND_BY_NAME => self.by_name = options::truth(&name, value)?,
-                KEY_OPTION => self.defaults.primary_key = Some(options::text(&name, value)?),
-                VIEWS => self.defaults.views = options::truth(&name, value)?,
-                _ => return Err(options::unknown(&name)),
+                _ => self.defaults.set(&name, value)?,
             },
         }
         Ok(())

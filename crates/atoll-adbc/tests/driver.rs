@@ -464,7 +464,7 @@ fn options_are_not_ignored() {
         (OptionDatabase::Other("atoll.scheme".into()), "none"),
         (OptionDatabase::Other("atoll.memory_limit".into()), "much"),
         (OptionDatabase::Uri, "open:0"),
-        (OptionDatabase::Uri, "attach:a name that nobody has"),
+        (OptionDatabase::Uri, "attach:a name that is free"),
     ] {
         let options = [(key.clone(), OptionValue::from(value))];
         assert!(driver().new_database_with_opts(options).is_err(), "{key:?}");

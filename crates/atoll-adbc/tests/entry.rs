@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use adbc_core::constants::{ADBC_STATUS_OK, ADBC_VERSION_1_0_0, ADBC_VERSION_1_1_0};
 use adbc_core::error::Status;
-use adbc_core::options::{AdbcVersion, OptionDatabase};
+use adbc_core::options::{AdbcVersion, OptionDatabase, OptionValue};
 use adbc_core::{Connection as _, Database as _, Driver as _, Statement as _};
 use adbc_driver_manager::ManagedDriver;
 use adbc_ffi::{
-    FFI_AdbcConnection, FFI_AdbcDatabase, FFI_AdbcDriver, FFI_AdbcError, FFI_AdbcStatement,
+    FFI_AdbcConnection, FFI_AdbcDatabase, FFI_AdbcDriver, FFI_AdbcDriverInitFunc, FFI_AdbcError,
+    FFI_AdbcStatement,
 };
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
@@ -61,6 +62,17 @@ fn the_shared_object_is_loaded_without_an_entry_point() {
     let options = [(OptionDatabase::Other("unknown".into()), "1".into())];
     let error = driver.new_database_with_opts(options).err().unwrap();
     assert_eq!(error.status, Status::NotImplemented, "{error}");
+
+    // A folder is not shared with another copy of the driver.
+    let entry: FFI_AdbcDriverInitFunc = AtollDriverInit;
+    let mut other = ManagedDriver::load_static(&entry, AdbcVersion::V110).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let options = || [(OptionDatabase::Uri, OptionValue::String(dir.path().display().to_string()))];
+    let first = driver.new_database_with_opts(options()).unwrap();
+    let error = other.new_database_with_opts(options()).err().unwrap();
+    assert_eq!(error.sqlstate.map(|one| one as u8), *b"55006", "{error}");
+    drop(first);
+    other.new_database_with_opts(options()).unwrap();
 }
 
 /// The functions of the driver, and a statement of a new database.
@@ -150,8 +162,8 @@ fn rows(columns: Vec<(&str, ArrayRef)>) -> StructArray {
 /// Makes of the second column what polars makes of one without values.
 fn give_nulls_a_buffer(values: &mut FFI_ArrowArray) {
     let words = std::ptr::from_mut(values).cast::<*mut *mut i64>();
-    // SAFETY: the words are length, null_count, offset, n_buffers, n_children, buffers, children, and
-    // there are two children.
+    // SAFETY: the words are length, null_count, offset, n_buffers, n_children, buffers, children,
+    // and there are two children.
     unsafe { *(*(*words.add(6)).add(1)).add(3) = 1 };
 }
 

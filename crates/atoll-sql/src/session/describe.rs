@@ -27,8 +27,8 @@ pub struct Description {
 
 impl SqlSession {
     /// Describes exactly one statement. Nothing is changed, and an open transaction goes on even
-    /// after an error. Unlike [`SqlSession::prepare`] it knows all columns, for which it may have to
-    /// plan the statement once more.
+    /// after an error. Unlike [`SqlSession::prepare`] it knows all columns; for some statements it
+    /// runs a query on a snapshot, cut to no rows.
     ///
     /// # Errors
     /// Those that the statement has before it reads or changes a row.
