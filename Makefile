@@ -7,7 +7,7 @@
 SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PYTHON := $(CURDIR)/.venv/bin/python
-UPPER := -p atoll-sql -p atoll-cli
+UPPER := -p atoll-sql -p atoll-adbc -p atoll-cli
 LOOM_FLAGS := --cfg loom
 # Of `make fuzz`: for each target so long, and which (by default all).
 SECONDS ?= 60

@@ -106,7 +106,10 @@ def open(
     scheme: str | None = None,
 ) -> Database:
     """The database in a folder, which is created if need be. ``durability`` says what a commit
-    survives when it returns: "strict" (the default), "group" or "none"."""
+    survives when it returns: "strict" (the default), "group" or "none".
+
+    A folder that is open in this process already is shared; its database is closed with the last of
+    its objects, and an argument that is given must be that of the database."""
 
 def derive(
     snapshots: Sequence[Snapshot],
@@ -356,6 +359,8 @@ class Database(_Closing):
     def __getitem__(self, name: str, /) -> Table: ...
     def publish(self, name: str, runtime_dir: str | PathLike[str] | None = None) -> None:
         """Give the database a name by which other processes attach to it."""
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the database. Others in this process that share it keep it, with its name."""
+    def _adbc_uri(self) -> str: ...
 
 Derived = Database

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import os
 import re
-import threading
 import time
 
 import atolldb
@@ -143,57 +141,27 @@ def TimestampFromTicks(ticks):  # noqa: N802
     return Timestamp(*time.localtime(ticks)[:6])
 
 
-#: Reentrant, because the garbage collector may close a connection while this thread holds it.
-_lock = threading.RLock()
-#: The databases of this process by their folders.
-_shared: dict[str, _Shared] = {}
-
 _DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\s", re.IGNORECASE)
-
-
-class _Shared:
-    """The database of a folder, with its options and the number of its connections."""
-
-    def __init__(self, database, options):
-        self.database, self.options, self.connections = database, options, 0
 
 
 def connect(folder=None, *, autocommit=False, database=None, **options):
     """A connection to the database in ``folder``, to ``database``, or to a new one in memory.
 
     ``options`` are those of :func:`atolldb.open` and :func:`atolldb.create`. A folder that is open
-    already has the options of its first connection; asking for other ones is an error.
+    already is shared and has the options that it was opened with; asking for other ones is an error.
     """
     try:
         if database is not None:
             if folder is not None or options:
                 raise InterfaceError("a database that is given has its folder and options already")
-            return Connection(database, None, autocommit)
+            return Connection(database, False, autocommit)
         if folder is None or folder == ":memory:":
-            return Connection(atolldb.create(**options), "", autocommit)
-        path = os.path.realpath(folder)
-        with _lock:
-            shared = _shared.get(path)
-            if shared is None:
-                shared = _shared[path] = _Shared(atolldb.open(path, **options), options)
-            elif options and options != shared.options:
-                raise InterfaceError(
-                    f"the folder {path} is open with the options {shared.options or 'by default'}, "
-                    f"not {options}: close its connections first, or leave the options away"
-                )
-            shared.connections += 1
-        return Connection(shared.database, path, autocommit)
+            return Connection(atolldb.create(**options), True, autocommit)
+        return Connection(atolldb.open(folder, **options), True, autocommit)
+    except errors.InvalidValue as error:
+        raise InterfaceError(str(error)) from error
     except errors.Error as error:
         raise _translated(error) from error
-
-
-def _leave(path):
-    with _lock:
-        shared = _shared[path]
-        shared.connections -= 1
-        if shared.connections == 0:
-            del _shared[path]
-            shared.database.close()
 
 
 class Connection:
@@ -210,8 +178,8 @@ class Connection:
     ProgrammingError = ProgrammingError
     NotSupportedError = NotSupportedError
 
-    def __init__(self, database, path, autocommit):
-        self._database, self._path = database, path
+    def __init__(self, database, is_own, autocommit):
+        self._database, self._is_own = database, is_own
         self._session = database.session()
         self._autocommit = autocommit
 
@@ -296,9 +264,7 @@ class Connection:
         if session is None:
             raise InterfaceError("the connection is closed already")
         session.close()
-        if self._path:
-            _leave(self._path)
-        elif self._path is not None:
+        if self._is_own:
             self._database.close()
 
     def __enter__(self):

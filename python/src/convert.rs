@@ -1,25 +1,13 @@
-//! Conversion of input (Arrow to rows of a table) and output (Arrow to tables of other libraries).
-//!
-//! `CONVERT-1`: an input value is converted exactly or refused: nothing is rounded, truncated or
-//! wrapped.
+//! Objects of other libraries: input as Arrow data, and output as their tables.
 
-use std::sync::Arc;
-
-use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Decimal128Type, Float64Type, TimestampMicrosecondType, TimestampNanosecondType,
-};
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
-use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType as ArrowType, SchemaRef, TimeUnit};
-use atoll::{ArrowRows, Column, DataType, Schema, arrow_type};
-use atoll_sql::in_words_of_sql;
+use arrow_array::RecordBatchReader;
+use atoll_adbc::rows;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use pyo3_arrow::input::AnyRecordBatch;
 
-use crate::errors::{Fault, Outcome};
+use crate::errors::Fault;
 
 type Reader = Box<dyn RecordBatchReader + Send>;
 
@@ -71,7 +59,8 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Reader> {
     let has_stream = data.hasattr(intern!(py, "__arrow_c_stream__"))?;
     if has_stream || data.hasattr(intern!(py, "__arrow_c_array__"))? {
         let reader = data.extract::<AnyRecordBatch>()?.into_reader()?;
-        let is_untyped = reader.schema().fields().iter().any(|field| is_untyped(field.data_type()));
+        let is_untyped =
+            reader.schema().fields().iter().any(|field| rows::is_untyped(field.data_type()));
         let module: String = data.get_type().getattr(intern!(py, "__module__"))?.extract()?;
         // polars (2.1.0) gives a column of type null a buffer, which arrow-rs (59) refuses and
         // pyarrow takes.
@@ -91,229 +80,4 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Reader> {
          dict of columns"
     ))
     .into())
-}
-
-/// The column type for values of an Arrow type; no narrower than needed.
-fn column_type(arrow: &ArrowType) -> Option<DataType> {
-    Some(match arrow {
-        ArrowType::Boolean => DataType::Bool,
-        ArrowType::Int8 | ArrowType::UInt8 | ArrowType::Int16 => DataType::Int16,
-        ArrowType::UInt16 | ArrowType::Int32 => DataType::Int32,
-        ArrowType::UInt32 | ArrowType::Int64 => DataType::Int64,
-        ArrowType::UInt64 => DataType::Decimal { precision: 20, scale: 0 },
-        ArrowType::Float16 | ArrowType::Float32 => DataType::Float32,
-        ArrowType::Float64 => DataType::Float64,
-        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
-        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Binary,
-        ArrowType::FixedSizeBinary(width) => DataType::FixedBinary(u32::try_from(*width).ok()?),
-        ArrowType::Date32 => DataType::Date,
-        ArrowType::Date64 | ArrowType::Timestamp(..) => DataType::Timestamp,
-        ArrowType::Decimal32(precision, scale)
-        | ArrowType::Decimal64(precision, scale)
-        | ArrowType::Decimal128(precision, scale)
-        | ArrowType::Decimal256(precision, scale)
-            if *precision <= 38 =>
-        {
-            DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
-        }
-        ArrowType::Dictionary(_, values) => column_type(values)?,
-        ArrowType::RunEndEncoded(_, values) => column_type(values.data_type())?,
-        _ => return None,
-    })
-}
-
-/// Incoming rows as record batches.
-pub(crate) struct IncomingRows {
-    schema: SchemaRef,
-    batches: Vec<RecordBatch>,
-}
-
-impl IncomingRows {
-    /// Reads everything.
-    ///
-    /// # Errors
-    /// Those of the source of the data.
-    pub(crate) fn read(reader: Reader) -> Outcome<Self> {
-        let schema = reader.schema();
-        let batches = reader.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { schema, batches })
-    }
-
-    /// The schema of a table for these rows. Columns may be NULL unless they are in the key or
-    /// their source declares them not nullable.
-    ///
-    /// # Errors
-    /// [`Fault::Value`] for an unsupported type or a missing key column; [`Fault::Atoll`] for a
-    /// schema that no table can have.
-    pub(crate) fn schema(&self, key: &[String]) -> Outcome<Schema> {
-        let mut columns = Vec::with_capacity(self.schema.fields().len());
-        for field in self.schema.fields() {
-            let (name, arrow) = (field.name(), field.data_type());
-            // A column without any value can have any type.
-            let data_type =
-                if is_untyped(arrow) { Some(DataType::Text) } else { column_type(arrow) };
-            let data_type = data_type.ok_or_else(|| {
-                let arrow = in_words_of_sql(&arrow.to_string());
-                Fault::Value(format!("column \"{name}\" has type {arrow}, which no table has"))
-            })?;
-            let nullable = field.is_nullable() && !key.contains(name);
-            columns.push(Column { name: name.clone(), data_type, nullable });
-        }
-        let key: Vec<&str> = key.iter().map(String::as_str).collect();
-        Ok(Schema::new(columns, &key)?)
-    }
-
-    /// The columns without a value and without a type.
-    pub(crate) fn untyped(&self) -> Vec<String> {
-        let fields = self.schema.fields().iter();
-        let untyped = fields.filter(|field| is_untyped(field.data_type()));
-        untyped.map(|field| field.name().clone()).collect()
-    }
-
-    /// Converts the rows to the types and the order of a table's columns, matched by name.
-    ///
-    /// # Errors
-    /// [`Fault::Value`] for an extra or a missing column, and for values that do not fit.
-    pub(crate) fn fit(self, schema: &Schema) -> Outcome<Vec<ArrowRows>> {
-        let known = |name: &str| schema.columns().iter().any(|column| column.name == name);
-        if let Some(extra) = self.schema.fields().iter().find(|field| !known(field.name())) {
-            let name = extra.name();
-            return Err(Fault::Value(format!("the table has no column \"{name}\"")));
-        }
-        let places = schema.columns().iter().map(|column| {
-            let place = self.schema.index_of(&column.name).ok();
-            if place.is_none() && !column.nullable {
-                let name = &column.name;
-                return Err(Fault::Value(format!("the data has no column \"{name}\"")));
-            }
-            Ok(place)
-        });
-        let places = places.collect::<Outcome<Vec<_>>>()?;
-        let fit = |batch: &RecordBatch| {
-            let columns = schema.columns().iter().zip(&places);
-            let arrays = columns.map(|(column, place)| {
-                place.map(|place| fit_array(column, batch.column(place))).transpose()
-            });
-            Ok(ArrowRows { rows: batch.num_rows(), columns: arrays.collect::<Outcome<_>>()? })
-        };
-        self.batches.iter().map(fit).collect()
-    }
-}
-
-/// Converts the values of a column to the type of the table's column.
-fn fit_array(column: &Column, array: &ArrayRef) -> Outcome<ArrayRef> {
-    let refuse = |what: String| Fault::Value(format!("column \"{}\" {what}", column.name));
-    let wanted = arrow_type(column.data_type);
-    if !fits(array.data_type(), column.data_type) {
-        let given = in_words_of_sql(&array.data_type().to_string());
-        return Err(refuse(format!("holds {}, not values of type {given}", column.data_type)));
-    }
-    let plain =
-        without_encoding(array).map_err(|error| refuse(in_words_of_sql(&error.to_string())))?;
-    if let ArrowType::Timestamp(TimeUnit::Nanosecond, _) = plain.data_type() {
-        let instants = plain.as_primitive::<TimestampNanosecondType>();
-        if let Some(odd) = instants.iter().flatten().find(|instant| instant % 1000 != 0) {
-            return Err(refuse(format!("holds an instant finer than a microsecond: {odd} ns")));
-        }
-    }
-    let says_time = matches!(plain.data_type(), ArrowType::Timestamp(..) | ArrowType::Date64);
-    if column.data_type == DataType::Date && says_time {
-        check_midnights(&plain).map_err(refuse)?;
-    }
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    let cast = match plain.data_type() {
-        // The instant itself, not the local time in its zone.
-        ArrowType::Timestamp(_, Some(zone)) => {
-            let zoned = ArrowType::Timestamp(TimeUnit::Microsecond, Some(Arc::clone(zone)));
-            cast_with_options(&plain, &zoned, &strict).map(|array| {
-                let instants = array.as_primitive::<TimestampMicrosecondType>().clone();
-                Arc::new(instants.with_timezone_opt(None::<Arc<str>>)) as ArrayRef
-            })
-        }
-        _ => cast_with_options(&plain, &wanted, &strict),
-    };
-    let fitted = cast.map_err(|error| {
-        let told = in_words_of_sql(&error.to_string());
-        refuse(format!("holds a value out of range: {told}"))
-    })?;
-    if matches!(column.data_type, DataType::Float32 | DataType::Float64)
-        && let Some(odd) = rounded(&plain, &fitted)
-    {
-        return Err(refuse(format!("cannot hold {odd} exactly as {}", column.data_type)));
-    }
-    if !column.nullable && fitted.null_count() > 0 {
-        return Err(refuse("must not be NULL, and the data holds NULL in it".to_owned()));
-    }
-    Ok(fitted)
-}
-
-/// Whether values of an Arrow type do not determine the type of a column: all are NULL.
-fn is_untyped(arrow: &ArrowType) -> bool {
-    match arrow {
-        ArrowType::Null => true,
-        ArrowType::Dictionary(_, values) => is_untyped(values),
-        ArrowType::RunEndEncoded(_, values) => is_untyped(values.data_type()),
-        _ => false,
-    }
-}
-
-/// Whether values of an Arrow type can be stored in a column; [`fit_array`] refuses those that
-/// cannot be stored exactly.
-fn fits(given: &ArrowType, wanted: DataType) -> bool {
-    let Some(narrowest) = column_type(given) else { return is_untyped(given) };
-    let integer = |data_type| {
-        matches!(data_type, DataType::Int16 | DataType::Int32 | DataType::Int64)
-            || matches!(data_type, DataType::Decimal { scale: 0, .. })
-    };
-    match (narrowest, wanted) {
-        (DataType::Decimal { scale, .. }, DataType::Decimal { scale: places, .. }) => {
-            scale <= places
-        }
-        (DataType::Float32, DataType::Float64) => true,
-        (from, DataType::Float32 | DataType::Float64) => from == wanted || integer(from),
-        // A timestamp at midnight is a date, unless it is at midnight only in some zone.
-        (DataType::Timestamp, DataType::Date) => !matches!(given, ArrowType::Timestamp(_, Some(_))),
-        (from, DataType::Decimal { .. }) => integer(from),
-        (from, to) => from == to || integer(from) && integer(to),
-    }
-}
-
-/// Checks that all instants are midnights.
-fn check_midnights(array: &ArrayRef) -> Result<(), String> {
-    const DAY_US: i64 = 86_400_000_000;
-    let micros = ArrowType::Timestamp(TimeUnit::Microsecond, None);
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    let instants = cast_with_options(array, &micros, &strict)
-        .map_err(|_| "holds an instant out of range".to_owned())?;
-    let instants = instants.as_primitive::<TimestampMicrosecondType>();
-    match instants.iter().flatten().find(|instant| instant % DAY_US != 0) {
-        Some(odd) => {
-            Err(format!("is a date, and {} is not at midnight", atoll_sql::show_timestamp(odd)))
-        }
-        None => Ok(()),
-    }
-}
-
-/// The first integer that floating point cannot represent exactly.
-fn rounded(given: &ArrayRef, fitted: &ArrayRef) -> Option<i128> {
-    if given.data_type().is_floating() || given.data_type().is_null() {
-        return None;
-    }
-    // Wide enough for every integer.
-    let digits = ArrowType::Decimal128(38, 0);
-    let given = arrow_cast::cast(given, &digits).ok()?;
-    let given = given.as_primitive::<Decimal128Type>();
-    let doubles = arrow_cast::cast(fitted, &ArrowType::Float64).ok()?;
-    let doubles = doubles.as_primitive::<Float64Type>();
-    let pairs = given.iter().zip(doubles).filter_map(|(given, double)| Some((given?, double?)));
-    pairs.into_iter().find(|(given, double)| *double as i128 != *given).map(|(given, _)| given)
-}
-
-/// The array without dictionary or run-length encoding.
-fn without_encoding(array: &ArrayRef) -> Result<ArrayRef, arrow_schema::ArrowError> {
-    match array.data_type() {
-        ArrowType::Dictionary(_, values) => arrow_cast::cast(array, values),
-        ArrowType::RunEndEncoded(_, values) => arrow_cast::cast(array, values.data_type()),
-        _ => Ok(Arc::clone(array)),
-    }
 }

@@ -5,6 +5,8 @@
 
 use arrow_schema::ArrowError;
 use atoll::{LeaseError, MemoryError, RefusalCode, StorageError};
+use atoll_adbc::registry::OpenError;
+use atoll_adbc::rows::RowsError;
 use atoll_sql::{Cause, SqlError, SqlErrorKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -45,6 +47,27 @@ impl From<atoll::Error> for Fault {
 impl From<StorageError> for Fault {
     fn from(error: StorageError) -> Self {
         Self::Atoll(error.into())
+    }
+}
+
+impl From<RowsError> for Fault {
+    fn from(error: RowsError) -> Self {
+        match error {
+            RowsError::Mismatch(text) | RowsError::Null(text) | RowsError::Value(text) => {
+                Self::Value(text)
+            }
+            RowsError::Source(error) => error.into(),
+            RowsError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<OpenError> for Fault {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Database(error) => error.into(),
+            other => Self::Value(other.to_string()),
+        }
     }
 }
 

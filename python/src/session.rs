@@ -12,11 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
 
 use atoll::machine::fork::Mark;
+use atoll_adbc::registry::Shared;
+use atoll_adbc::rows::IncomingRows;
 use atoll_sql::{ChangeError, Literal, Question, SqlSession};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::convert::{self, IncomingRows};
+use crate::convert;
 use crate::errors::{Fault, Outcome};
 use crate::result::QueryResult;
 use crate::{interrupt, parameters};
@@ -28,8 +30,9 @@ const IN_HANDLER: &str = "the session runs a statement, and a handler of signals
 
 /// A session and its database.
 pub(crate) struct Core {
-    db: atoll::Database,
+    // Dropped before the handle of the database, `OPEN-2`.
     session: SqlSession,
+    db: Shared,
 }
 
 /// The session until it is closed.
@@ -53,8 +56,9 @@ impl Drop for Inside<'_> {
 }
 
 impl Slot {
-    fn new(db: atoll::Database) -> Self {
-        let core = Core { session: SqlSession::on_database(db.clone()), db };
+    fn new(db: Shared) -> Self {
+        let session = SqlSession::on_database(atoll::Database::clone(&db));
+        let core = Core { session, db };
         let (home, pid) = (Mark::new(), std::process::id());
         let (core, thread) = (Mutex::new(Some(core)), Mutex::default());
         Self { core, is_closed: AtomicBool::new(false), thread, home, pid }
@@ -118,7 +122,7 @@ impl Sessions {
     }
 
     /// A new session on a database.
-    pub(crate) fn open(&self, db: atoll::Database) -> Session {
+    pub(crate) fn open(&self, db: Shared) -> Session {
         let slot = Arc::new(Slot::new(db));
         let mut known = self.lock();
         known.retain(|slot| slot.strong_count() > 0);
@@ -238,7 +242,8 @@ impl Session {
     fn insert(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.0.check_home()?;
         let reader = convert::reader(data)?;
-        Ok(py.detach(|| self.insert_rows(name, IncomingRows::read(reader)?))?)
+        let insert = || self.insert_rows(name, IncomingRows::read(reader)?);
+        Ok(py.detach(insert)?)
     }
 
     /// Closes the session. An open transaction is rolled back.

@@ -155,7 +155,7 @@ def test_isolation_is_that_of_the_next_transactions():
 
 def test_options_are_those_of_the_first_connection(tmp_path):
     one = dbapi.connect(tmp_path / "db", durability="group")
-    with pytest.raises(dbapi.InterfaceError, match="is open with the options"):
+    with pytest.raises(dbapi.InterfaceError, match="is open in this process with another durability"):
         dbapi.connect(tmp_path / "db", durability="none")
     for same in [{}, {"durability": "group"}]:
         dbapi.connect(tmp_path / "db", **same).close()

@@ -396,7 +396,7 @@ def test_urls_and_options(tmp_path, monkeypatch):
     two = sa.create_engine(f"atoll+atolldb:///{tmp_path}/db?durability=none")
     with one.connect() as connection:
         assert connection.exec_driver_sql("SHOW durability").scalar() == "group:10"
-        with pytest.raises(exc.InterfaceError, match="is open with the options"):
+        with pytest.raises(exc.InterfaceError, match="is open in this process with another"):
             two.connect()
     one.dispose()
     with two.connect() as connection:

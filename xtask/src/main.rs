@@ -1,7 +1,7 @@
 //! Checks of the repository that the compiler does not make: `cargo run -p xtask -- check`.
 //!
 //! - crates depend downwards only, in the order of `ARCHITECTURE.md`;
-//! - `arrow-*`, `pyo3` and `sqlparser` are in the lock file once, so that types fit together;
+//! - every crate of Arrow, and what shares its types, is in the lock file once;
 //! - the lock files of `peers` and `fuzz`, which no test reads, contain the dependencies of the
 //!   crates;
 //! - every Rust file begins with a module comment, and has at most 1,000 lines; in `crates/*/src`
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The crates from the lowest up; a crate may depend on those before it.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "atoll-machine",
     "atoll-memory",
     "atoll-storage",
@@ -33,14 +33,15 @@ const ORDER: [&str; 12] = [
     "atoll-log",
     "atoll",
     "atoll-sql",
+    "atoll-adbc",
     "atoll-bench",
     "atoll-torture",
     "atoll-cli",
     "atolldb",
     "xtask",
 ];
-const ONCE: [&str; 6] =
-    ["arrow-array", "arrow-buffer", "arrow-schema", "datafusion", "pyo3", "sqlparser"];
+/// Besides the crates of Arrow, all of which share types.
+const ONCE: [&str; 6] = ["adbc_core", "adbc_ffi", "datafusion", "parquet", "pyo3", "sqlparser"];
 /// Separate workspaces that depend on these crates.
 const BESIDE: [&str; 2] = ["peers", "fuzz"];
 const FILE_LINES_MAX: usize = 1000;
@@ -136,12 +137,22 @@ fn check_direction(root: &Path, faults: &mut Vec<String>) {
 
 fn check_lock(root: &Path, faults: &mut Vec<String>) {
     let lock = read(&root.join("Cargo.lock"), faults);
-    for name in ONCE {
-        let count = lock.lines().filter(|line| *line == format!("name = \"{name}\"")).count();
+    for (name, count) in counted(&lock) {
         if count != 1 {
             faults.push(format!("{name} is in Cargo.lock {count} times, expected once"));
         }
     }
+}
+
+/// How often the lock file has each crate that it must have once.
+fn counted(lock: &str) -> Vec<(&str, usize)> {
+    let names =
+        || lock.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+    let mut once: Vec<&str> = names().filter(|name| name.starts_with("arrow-")).collect();
+    once.extend(ONCE);
+    once.sort_unstable();
+    once.dedup();
+    once.into_iter().map(|name| (name, names().filter(|other| *other == name).count())).collect()
 }
 
 fn check_lock_beside(root: &Path, beside: &str, faults: &mut Vec<String>) {
@@ -235,6 +246,16 @@ fn collect(dir: &Path, ending: &str, files: &mut Vec<PathBuf>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crates_of_arrow_are_counted() {
+        let lock = "name = \"arrow-ipc\"\nname = \"arrow-ipc\"\nname = \"arrow-row\"\n";
+        let counted = counted(lock);
+        assert_eq!(
+            counted[..4],
+            [("adbc_core", 0), ("adbc_ffi", 0), ("arrow-ipc", 2), ("arrow-row", 1)]
+        );
+    }
 
     #[test]
     fn lines_of_code_are_outside_of_test_modules() {

@@ -10,9 +10,14 @@ use std::time::{Duration, Instant};
 /// What rests, until its owner goes on with it or the thread ends it.
 pub(crate) type Slot<T> = Arc<Mutex<Option<T>>>;
 
+/// What is still in a slot. The thread waits meanwhile.
+pub(crate) fn lock<T>(slot: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Takes out of a slot what is still there.
 pub(crate) fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    lock(slot).take()
 }
 
 /// A slot with anything in it, which ends when it is dropped.

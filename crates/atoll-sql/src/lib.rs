@@ -73,7 +73,7 @@ pub use load::{Format, LoadOptions, Loaded, OnConflict, Progress};
 pub use names::{quoted_if_needed, tablespace_name};
 pub use result::QueryResult;
 pub use rows::{FromRow, FromValue, Params, Row};
-pub use session::{AsStatement, Outcome, PreparedStatement, SqlSession};
+pub use session::{AsStatement, Description, Outcome, PreparedStatement, SqlSession};
 pub use show::{date as show_date, moment as show_moment, timestamp as show_timestamp};
 pub use statement_end::{StatementScanner, statement_is_complete};
 pub use wording::in_words_of_sql;

@@ -153,6 +153,12 @@ impl OpenTransaction {
         self.isolation == Isolation::ReadCommitted && !self.has_written
     }
 
+    /// Whether its end would be noticed, see [`crate::SqlSession::has_work`].
+    pub(crate) fn has_work(&self) -> bool {
+        let is_plain = self.lets_queries_out() && !self.read_only && self.savepoints.is_empty();
+        self.failed || !is_plain
+    }
+
     /// Runs a bound statement, and again after a conflict if it is the first of the transaction.
     /// `writes` says whether it may change something or lock rows.
     ///

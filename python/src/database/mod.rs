@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use atoll::DatabaseOptions;
+use atoll_adbc::registry::{self, Settings, Shared};
+use atoll_adbc::rows::IncomingRows;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use self::snapshot::Snapshot;
-use crate::convert::{self, IncomingRows};
+use crate::convert;
 use crate::errors::{Fault, Outcome};
 use crate::leases::snapshot_list;
 use crate::result::QueryResult;
@@ -26,35 +27,31 @@ use crate::{interrupt, parameters};
 pub(crate) struct Database(Mutex<Option<Held>>);
 
 struct Held {
-    db: atoll::Database,
+    db: Shared,
     /// A `threading.local`; each thread has its own attribute `session`.
     locals: Py<PyAny>,
     sessions: Arc<Sessions>,
 }
 
-/// The options of a database from Python's arguments.
-pub(crate) fn options(
+/// The settings of a database from Python's arguments.
+pub(crate) fn settings(
     memory_limit: Option<u64>,
     snapshot_age_max: Option<f64>,
     snapshot_bytes_max: Option<u64>,
     scheme: Option<&str>,
-) -> Outcome<DatabaseOptions> {
+) -> Outcome<Settings> {
     let age = |seconds: f64| {
         Duration::try_from_secs_f64(seconds).map_err(|_| {
             Fault::Value(format!("snapshot_age_max is {seconds}; it is a number of seconds"))
         })
     };
     let scheme = scheme.map(|name| name.parse::<atoll::SchemeKind>()).transpose();
-    Ok(DatabaseOptions {
-        scheme: scheme
-            .map_err(|unknown| Fault::Value(unknown.to_string()))?
-            .unwrap_or_else(atoll_sql::default_scheme),
-        // A statement waits as long as it takes; a deadlock is found.
-        lock_timeout: Duration::MAX,
+    Ok(Settings {
+        durability: None,
+        scheme: scheme.map_err(|unknown| Fault::Value(unknown.to_string()))?,
         memory_limit_bytes: memory_limit,
         snapshot_age_max: snapshot_age_max.map(age).transpose()?,
         snapshot_bytes_max,
-        ..DatabaseOptions::default()
     })
 }
 
@@ -62,13 +59,14 @@ pub(crate) fn options(
 pub(crate) fn build(
     py: Python<'_>,
     bases: Vec<atoll::Snapshot>,
-    options: DatabaseOptions,
+    settings: &Settings,
 ) -> Outcome<Database> {
-    let db = py.detach(|| atoll::Database::derive(bases, options))?;
+    let db =
+        py.detach(|| atoll::Database::derive(bases, settings.options()).map(registry::share))?;
     hold(py, db)
 }
 
-fn hold(py: Python<'_>, db: atoll::Database) -> Outcome<Database> {
+fn hold(py: Python<'_>, db: Shared) -> Outcome<Database> {
     let locals = py.import("threading").and_then(|threading| threading.call_method0("local"));
     let (locals, sessions) = (locals.map_err(Fault::Python)?.unbind(), Arc::default());
     Ok(Database(Mutex::new(Some(Held { db, locals, sessions }))))
@@ -94,7 +92,8 @@ pub(crate) fn create(
     snapshot_bytes_max: Option<u64>,
     scheme: Option<&str>,
 ) -> Outcome<Database> {
-    build(py, Vec::new(), options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?)
+    let settings = settings(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
+    build(py, Vec::new(), &settings)
 }
 
 /// Opens the database in a folder, or creates one there. It contains every commit that was
@@ -103,6 +102,9 @@ pub(crate) fn create(
 /// `durability` says what a commit survives when it returns: "strict" (the default) any crash,
 /// "group" or "group 5ms" all but its last milliseconds, "none" the end of this process. The other
 /// arguments are those of `create`.
+///
+/// If the folder is open in this process already, the result shares its database, which is closed
+/// when all of them are closed; an argument that is given must be that of the database then.
 #[pyfunction]
 #[pyo3(signature = (
     folder,
@@ -122,13 +124,11 @@ pub(crate) fn open(
     snapshot_bytes_max: Option<u64>,
     scheme: Option<&str>,
 ) -> Outcome<Database> {
-    let mut options = options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
-    if let Some(durability) = durability {
-        options.durability = durability
-            .parse()
-            .map_err(|error: atoll::UnknownDurability| Fault::Value(error.to_string()))?;
-    }
-    let db = py.detach(|| atoll::Database::open(&folder, options))?;
+    let mut settings = settings(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
+    let durability = durability.map(str::parse).transpose();
+    settings.durability =
+        durability.map_err(|error: atoll::UnknownDurability| Fault::Value(error.to_string()))?;
+    let db = py.detach(|| registry::open(&folder, &settings))?;
     hold(py, db)
 }
 
@@ -152,7 +152,8 @@ pub(crate) fn derive(
     scheme: Option<&str>,
 ) -> Outcome<Database> {
     let bases = snapshots.iter().map(|snapshot| snapshot.get().inner()).collect::<Outcome<_>>()?;
-    build(py, bases, options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?)
+    let settings = settings(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
+    build(py, bases, &settings)
 }
 
 impl Database {
@@ -172,7 +173,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Fault::Closed`]; [`Fault::Atoll`] in a child that was forked from its process.
-    fn db(&self) -> Outcome<atoll::Database> {
+    fn db(&self) -> Outcome<Shared> {
         self.held(|held| held.db.clone())
     }
 
@@ -285,7 +286,7 @@ impl Database {
             Err(_) => primary_key.extract::<Vec<String>>()?,
         };
         let (session, reader) = (session.get(), convert::reader(data)?);
-        let rows = py.detach(|| IncomingRows::read(reader))?;
+        let rows = py.detach(|| IncomingRows::read(reader)).map_err(Fault::from)?;
         let untyped = rows.untyped();
         let count = py.detach(|| session.create_with_rows(name, rows, &key))?;
         for column in untyped {
@@ -379,9 +380,15 @@ impl Database {
         Ok(py.detach(|| db.publish(name, runtime_dir.as_deref()))?)
     }
 
+    /// The `uri` by which the ADBC driver finds the database while it is open.
+    fn _adbc_uri(&self) -> Outcome<String> {
+        Ok(format!("open:{}", self.db()?.number()))
+    }
+
     /// Closes the database: open transactions of its sessions are rolled back, its name is
     /// released, and its memory when the last snapshot of it in this process has gone. Snapshots of
-    /// other processes stay readable.
+    /// other processes stay readable. Others that share it (`open`, the connections of
+    /// `atolldb.dbapi` and `atolldb.adbc`) keep it, with its name, until they are closed.
     fn close(&self, py: Python<'_>) {
         let Some(Held { db, locals, sessions }) = self.lock().take() else { return };
         drop(locals);

@@ -157,8 +157,8 @@ impl Snapshot {
         snapshot_bytes_max: Option<u64>,
         scheme: Option<&str>,
     ) -> Outcome<Database> {
-        let options = super::options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
-        super::build(py, vec![self.inner()?], options)
+        let settings = super::settings(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
+        super::build(py, vec![self.inner()?], &settings)
     }
 
     /// Releases the snapshot. Tables, arrays and results from it stay readable and keep its memory

@@ -2,6 +2,7 @@
 
 mod alone;
 mod bound;
+mod describe;
 mod direct;
 mod idle;
 mod prepare;
@@ -28,6 +29,7 @@ use crate::settings::{self, Assignment, Setting, Settings};
 use crate::txn::{OpenTransaction, read_only};
 use crate::{copy, ddl, engines, names};
 
+pub use self::describe::Description;
 use self::prepare::Given;
 pub use self::prepare::{AsStatement, PreparedStatement};
 
@@ -127,6 +129,19 @@ impl SqlSession {
     /// Whether a transaction is open, between `BEGIN` and `COMMIT` or `ROLLBACK`.
     pub fn in_transaction(&self) -> bool {
         self.resting.is_some() || matches!(self.target, Target::Database { open: Some(_), .. })
+    }
+
+    /// Whether the end of the open transaction would be noticed: it has changed or locked
+    /// something, has failed, has a savepoint, or has other modes than READ COMMITTED.
+    pub fn has_work(&self) -> bool {
+        let has_work =
+            |open: &Option<OpenTransaction>| open.as_ref().map(OpenTransaction::has_work);
+        match (&self.target, &self.resting) {
+            // One that was ended meanwhile says so to the next statement.
+            (_, Some(slot)) => has_work(&crate::idle::lock(slot)).unwrap_or(true),
+            (Target::Database { open, .. }, None) => has_work(open).unwrap_or(false),
+            (Target::Snapshot(_), None) => false,
+        }
     }
 
     /// Runs exactly one statement, with or without a semicolon at its end.

@@ -64,7 +64,7 @@ impl AsStatement for &PreparedStatement {
 }
 
 impl PreparedStatement {
-    fn new(known: Arc<Known>) -> Self {
+    pub(super) fn new(known: Arc<Known>) -> Self {
         Self { parameters: known.parameters, known: Mutex::new(known) }
     }
 
@@ -100,6 +100,11 @@ impl PreparedStatement {
         (!shows).then(|| Arc::new(Schema::empty()))
     }
 
+    /// The statement as it was written.
+    pub(super) fn statement(&self) -> Statement {
+        self.known().statement.clone()
+    }
+
     fn described(&self) -> Option<Described> {
         self.known().inferred()?.describe(self.parameters)
     }
@@ -128,7 +133,7 @@ impl SqlSession {
         self.statement(|session| session.prepared(sql)).map(PreparedStatement::new)
     }
 
-    fn prepared(&self, sql: &str) -> Result<Arc<Known>, SqlError> {
+    pub(super) fn prepared(&self, sql: &str) -> Result<Arc<Known>, SqlError> {
         let Target::Database { db, open } = &self.target else {
             return known(parse::statement(parse::only_tokens(sql)?)?, 0);
         };
@@ -237,17 +242,25 @@ impl SqlSession {
         Ok(Outcome::done("PREPARE", 0))
     }
 
+    /// The statement that `EXECUTE` names.
+    pub(super) fn named(
+        &self,
+        name: Option<&ObjectName>,
+    ) -> Result<Arc<PreparedStatement>, SqlError> {
+        let name = match name {
+            Some(name) => names::fold(names::column_name(name)?),
+            None => return Err(SqlError::unsupported("EXECUTE IMMEDIATE is not supported")),
+        };
+        self.named.get(&name).cloned().ok_or_else(|| not_prepared(&name))
+    }
+
     /// `EXECUTE name (values)`.
     pub(super) fn execute_named(
         &mut self,
         name: Option<&ObjectName>,
         arguments: &[Expr],
     ) -> Result<Outcome, SqlError> {
-        let name = match name {
-            Some(name) => names::fold(names::column_name(name)?),
-            None => return Err(SqlError::unsupported("EXECUTE IMMEDIATE is not supported")),
-        };
-        let prepared = self.named.get(&name).cloned().ok_or_else(|| not_prepared(&name))?;
+        let prepared = self.named(name)?;
         check_count(prepared.parameters(), arguments.len())?;
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {

@@ -4,6 +4,7 @@
 
 mod changes;
 mod copy;
+mod describe;
 mod durability;
 mod infer;
 mod isolation;

@@ -1,0 +1,149 @@
+//! Results of statements as Arrow streams.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use adbc_core::error::Status;
+use arrow_array::{
+    Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, new_null_array,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use atoll_sql::{QueryMemory, QueryResult};
+
+use crate::errors::{Result, error};
+
+/// A stream, as the driver gives it away.
+pub(crate) type Stream = Box<dyn RecordBatchReader + Send + 'static>;
+
+/// The rows of a statement. Their memory counts as that of queries while they wait here.
+pub(crate) struct Rows {
+    schema: SchemaRef,
+    batches: VecDeque<RecordBatch>,
+    _memory: Vec<QueryMemory>,
+}
+
+impl Rows {
+    /// No rows with these columns.
+    pub(crate) fn none(schema: SchemaRef) -> Self {
+        Self { schema, batches: VecDeque::new(), _memory: Vec::new() }
+    }
+
+    /// The rows of all results, which are those of one statement with different parameters.
+    ///
+    /// # Errors
+    /// The columns have other types for other parameters.
+    pub(crate) fn of(results: Vec<QueryResult>) -> Result<Self> {
+        let memory = results.iter().filter_map(QueryResult::memory).collect();
+        let schema = common(&results)?;
+        let mut batches = VecDeque::new();
+        for batch in results.into_iter().flat_map(QueryResult::into_batches) {
+            batches.push_back(under(&schema, &batch, |column, wanted| {
+                // All are NULL, see `common`.
+                let same = column.data_type() == wanted;
+                if same { Arc::clone(column) } else { new_null_array(wanted, column.len()) }
+            })?);
+        }
+        Ok(Self { schema, batches, _memory: memory })
+    }
+
+    /// The same rows, with texts and bytes in the types that all functions of older libraries
+    /// support.
+    ///
+    /// # Errors
+    /// More than two gigabytes of text in a batch.
+    pub(crate) fn without_views(self) -> Result<Self> {
+        let schema = Arc::new(schema_without_views(&self.schema));
+        let batches = self.batches.iter().map(|batch| {
+            let columns = batch.columns().iter().zip(schema.fields());
+            let columns =
+                columns.map(|(column, field)| arrow_cast::cast(column, field.data_type()));
+            let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+            made(&schema, columns, batch.num_rows())
+        });
+        let batches = batches.collect::<std::result::Result<_, _>>()?;
+        Ok(Self { schema, batches, _memory: self._memory })
+    }
+}
+
+impl Iterator for Rows {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batches.pop_front().map(Ok)
+    }
+}
+
+impl RecordBatchReader for Rows {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// The columns without views.
+pub(crate) fn schema_without_views(schema: &Schema) -> Schema {
+    let fields = schema.fields().iter().map(|field| {
+        let plain = match field.data_type() {
+            DataType::Utf8View => DataType::LargeUtf8,
+            DataType::BinaryView => DataType::LargeBinary,
+            other => other.clone(),
+        };
+        field.as_ref().clone().with_data_type(plain)
+    });
+    Schema::new(fields.collect::<Vec<_>>())
+}
+
+/// One batch as a stream.
+pub(crate) fn stream_of(batch: RecordBatch) -> Stream {
+    Box::new(Rows { schema: batch.schema(), batches: VecDeque::from([batch]), _memory: Vec::new() })
+}
+
+/// The columns of all results. A column of NULLs only has the type that it has for other
+/// parameters.
+fn common(results: &[QueryResult]) -> Result<SchemaRef> {
+    let Some(first) = results.first() else { return Ok(Arc::new(Schema::empty())) };
+    let schemas: Vec<SchemaRef> = results.iter().map(QueryResult::schema).collect();
+    if schemas.iter().all(|schema| *schema == first.schema()) {
+        return Ok(first.schema());
+    }
+    let field = |(at, field): (usize, &Arc<Field>)| {
+        let with_values = results.iter().zip(&schemas).filter(|(result, _)| {
+            result.batches().iter().any(|batch| {
+                let column = batch.column(at);
+                column.logical_null_count() < column.len()
+            })
+        });
+        let mut types = with_values.map(|(_, schema)| schema.field(at).data_type());
+        let chosen = types.next().unwrap_or(field.data_type());
+        if types.any(|other| other != chosen) {
+            let message = format!(
+                "column \"{}\" has other types for other parameters; cast it to one",
+                field.name()
+            );
+            return Err(error(Status::InvalidData, "42804", message));
+        }
+        Ok(Field::new(field.name(), chosen.clone(), true))
+    };
+    let fields =
+        first.schema().fields().iter().enumerate().map(field).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The batch with another schema, its columns changed by `change`.
+fn under(
+    schema: &SchemaRef,
+    batch: &RecordBatch,
+    change: impl Fn(&ArrayRef, &DataType) -> ArrayRef,
+) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| change(column, field.data_type())).collect();
+    Ok(made(schema, columns, batch.num_rows())?)
+}
+
+fn made(
+    schema: &SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+) -> std::result::Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+}

@@ -1,0 +1,92 @@
+//! What a statement takes and returns, without running it.
+
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
+use atoll::DataType;
+use sqlparser::ast::{Expr, LimitClause, Statement, Value};
+
+use super::{Outcome, PreparedStatement, SqlSession, Target};
+use crate::engines;
+use crate::error::SqlError;
+use crate::literal::Literal;
+use crate::parse;
+use crate::prepared::parameters;
+
+/// What a statement takes and returns.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Description {
+    /// The types that the places of its parameters give them; `None` for one that takes the type of
+    /// its value.
+    pub parameters: Vec<Option<DataType>>,
+    /// The columns of its result, none for a statement that returns no rows. Where they depend on
+    /// the values of its parameters, they are those for NULL.
+    pub columns: SchemaRef,
+}
+
+impl SqlSession {
+    /// Describes exactly one statement. Nothing is changed, and an open transaction goes on even
+    /// after an error. Unlike [`SqlSession::prepare`] it knows all columns; for some statements it
+    /// runs a query on a snapshot, cut to no rows.
+    ///
+    /// # Errors
+    /// Those that the statement has before it reads or changes a row.
+    pub fn describe(&mut self, sql: &str) -> Result<Description, SqlError> {
+        self.begin_statement()?;
+        let described = self.described(sql);
+        self.rest();
+        described
+    }
+
+    fn described(&mut self, sql: &str) -> Result<Description, SqlError> {
+        let statement = parse::statement(parse::only_tokens(sql)?)?;
+        let (parameters, columns) = match self.prepared(sql).map(PreparedStatement::new) {
+            Ok(prepared) => (prepared.parameter_types(), prepared.columns()),
+            // A query that cannot be bound may run on a snapshot.
+            Err(_) if matches!(statement, Statement::Query(_)) => {
+                (vec![None; parameters::count(&statement)?], None)
+            }
+            Err(error) => return Err(error),
+        };
+        let columns = columns.map_or_else(|| self.columns_of(statement), Ok)?;
+        Ok(Description { parameters, columns })
+    }
+
+    /// The columns of what has shown none when it was prepared: a query runs on a snapshot, cut to
+    /// no rows.
+    fn columns_of(&mut self, mut statement: Statement) -> Result<SchemaRef, SqlError> {
+        parameters::replace(&mut statement, |_| Some(parameters::written(&Literal::Null)));
+        match &mut statement {
+            Statement::Query(query) => {
+                let none = Expr::value(Value::Number("0".to_owned(), false));
+                let (limit, offset, limit_by) = (Some(none), None, Vec::new());
+                query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by });
+                query.fetch = None;
+            }
+            Statement::ShowVariable { .. }
+            | Statement::ShowTables { .. }
+            | Statement::ShowColumns { .. }
+            | Statement::ExplainTable { .. }
+            | Statement::Explain { .. } => {
+                return Ok(match self.dispatch(statement)? {
+                    Outcome::Rows(rows) => rows.schema(),
+                    Outcome::Done { .. } => Arc::new(Schema::empty()),
+                });
+            }
+            Statement::Execute { name, .. } => {
+                let prepared = self.named(name.as_ref())?;
+                let columns = prepared.columns();
+                return columns.map_or_else(|| self.columns_of(prepared.statement()), Ok);
+            }
+            _ => return Ok(Arc::new(Schema::empty())),
+        }
+        let snapshot = match &self.target {
+            Target::Snapshot(snapshot) => snapshot.clone(),
+            Target::Database { db, .. } => db.snapshot()?,
+        };
+        let interrupt = self.interrupt();
+        let rows = engines::lend(|engine| engine.run(&snapshot, statement, &interrupt))?;
+        Ok(rows.schema())
+    }
+}
