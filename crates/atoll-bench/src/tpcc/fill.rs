@@ -10,7 +10,7 @@ use atoll::{Database, Session, Transaction, TransactionOptions, TxnResult, Value
 
 use super::population::{self, DISTRICTS, Size};
 use super::random::{Constants, TpccRandom};
-use super::schema::Kind;
+use super::schema::{Kind, Tables};
 use crate::error::BenchError;
 use crate::keys::Random;
 use crate::oltp::{LoadReport, load};
@@ -104,6 +104,16 @@ pub trait Filled: Sync {
     /// # Errors
     /// Those of the insert.
     fn put(&self, tx: &mut Transaction, kind: Kind, row: &[Value]) -> TxnResult<()>;
+}
+
+impl Filled for Tables {
+    fn partition(&self, warehouse: i16) -> u32 {
+        self.partition(warehouse)
+    }
+
+    fn put(&self, tx: &mut Transaction, kind: Kind, row: &[Value]) -> TxnResult<()> {
+        tx.insert(self.of(kind), row)
+    }
 }
 
 /// Fills the tables.

@@ -361,7 +361,7 @@ mod tests {
     fn one_line_of_a_hundred_is_supplied_by_another_warehouse() {
         const ORDERS: usize = 20_000;
         let (loaded, mut random) = (small(7), random());
-        let (field, mut order) = (&loaded.field, NewOrder::new(false));
+        let mut order = NewOrder::new(false);
         let (mut lines, mut remote, mut all_local) = (0, 0, 0);
         for _ in 0..ORDERS {
             order.take(&Input::draw(loaded.size(), &mut random, 3, false), 0);

@@ -10,11 +10,7 @@
 //! - The specification gives HISTORY no key; here the key is the warehouse, the thread that wrote
 //!   the row (−1: the load), and a number.
 
-use atoll::{
-    Column, Database, Index, IndexSpec, Schema, Table, TableOptions, Transaction, TxnResult, Value,
-};
-
-use super::fill::Filled;
+use atoll::{Column, Database, Index, IndexSpec, Schema, Table, TableOptions};
 
 use crate::error::BenchError;
 
@@ -355,15 +351,5 @@ impl Tables {
     /// The partition of a warehouse.
     pub fn partition(&self, warehouse: i16) -> u32 {
         self.warehouse.partition(&[atoll::Value::Int16(warehouse)])
-    }
-}
-
-impl Filled for Tables {
-    fn partition(&self, warehouse: i16) -> u32 {
-        self.partition(warehouse)
-    }
-
-    fn put(&self, tx: &mut Transaction, kind: Kind, row: &[Value]) -> TxnResult<()> {
-        tx.insert(self.of(kind), row)
     }
 }

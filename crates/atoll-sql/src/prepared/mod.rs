@@ -14,6 +14,7 @@ pub(crate) mod lift;
 pub(crate) mod parameters;
 pub(crate) mod query;
 pub(crate) mod run;
+pub(crate) mod wanted;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,13 +53,37 @@ pub(crate) enum Body {
 /// A query that the short executor cannot run.
 #[derive(Debug)]
 pub(crate) struct OnSnapshot {
-    /// Why.
-    pub(crate) reason: String,
+    pub(crate) reason: Reason,
     /// Its plan, with what a client may ask about; `None` if it could not be planned.
     pub(crate) plan: Option<Described>,
 }
 
+/// Why the short executor cannot run a query.
+#[derive(Debug)]
+pub(crate) enum Reason {
+    /// It would need this.
+    NotShort(String),
+    /// The query could not be bound.
+    NotBound(SqlError),
+}
+
 impl OnSnapshot {
+    /// The error where the query cannot run on a snapshot.
+    pub(crate) fn error(&self) -> SqlError {
+        match &self.reason {
+            Reason::NotShort(reason) => not_short(reason),
+            Reason::NotBound(error) => error.clone(),
+        }
+    }
+
+    /// Why it was not bound.
+    pub(crate) fn unbound(&self) -> Unbound {
+        match &self.reason {
+            Reason::NotShort(reason) => Unbound::NotShort(NotShort::new(reason)),
+            Reason::NotBound(error) => Unbound::Error(error.clone()),
+        }
+    }
+
     /// Whether one of so many parameters has no type from its place.
     pub(crate) fn has_untyped_parameter(&self, count: usize) -> bool {
         let typed = self.plan.as_ref().map_or(0, |plan| plan.parameters.iter().flatten().count());
@@ -119,7 +144,7 @@ impl Prepared {
     }
 
     /// A query that only a snapshot can answer.
-    pub(crate) fn not_short(reason: String, plan: Option<Described>) -> Self {
+    pub(crate) fn not_short(reason: Reason, plan: Option<Described>) -> Self {
         Self::new(Body::NotShort(OnSnapshot { reason, plan }), Compiler::default())
     }
 
@@ -184,6 +209,18 @@ impl Prepared {
         let subqueries = Vec::with_capacity(self.subqueries.len());
         Ok(Ok(Surroundings { params, subqueries, began }))
     }
+}
+
+/// The error for a statement in a transaction that only a query on a snapshot could carry out.
+pub(crate) fn not_short(reason: &str) -> SqlError {
+    SqlError::unsupported(format!(
+        "inside BEGIN … COMMIT this statement is not supported: it needs {reason}"
+    ))
+    .with_hint(Some(
+        "COMMIT or ROLLBACK first; a query outside a transaction runs on a snapshot, which has all \
+         of SQL"
+            .to_owned(),
+    ))
 }
 
 /// Checks the number of values.

@@ -6,8 +6,8 @@ use atoll::{DataType, Database, Table};
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::Statement;
 
-use super::change::Wanted;
-use super::{Body, Described, Prepared, Unbound, parameters};
+use super::wanted::Wanted;
+use super::{Body, Described, Prepared, Reason, Unbound, parameters};
 use crate::engines;
 use crate::interrupt::Interrupt;
 use crate::literal::Literal;
@@ -112,7 +112,10 @@ impl Binder<'_> {
             Ok((node, columns)) => {
                 Prepared::new(Body::Query(ShortQuery::new(node, columns, None)), compiler)
             }
-            Err(reason) => Prepared::not_short(reason.0, Some(described(&plan)?)),
+            Err(reason) => {
+                let reason = Reason::NotShort(reason.0);
+                Prepared::not_short(reason, Some(described(&plan)?))
+            }
         })
     }
 }

@@ -16,7 +16,7 @@ use crate::prepared::cache::{Known, Shared};
 use crate::prepared::change::{Change, Delivery, Source, Verb};
 use crate::prepared::lift;
 use crate::prepared::query::{Binder, ShortQuery};
-use crate::prepared::run::{Ran, not_short};
+use crate::prepared::run::Ran;
 use crate::prepared::{Body, Prepared, Unbound, check_count, parameters};
 use crate::result::QueryResult;
 use crate::short::explain;
@@ -138,7 +138,7 @@ impl SqlSession {
         let (Ready { prepared, around }, db) = (ready, db.clone());
         let inside = open.as_mut().filter(|open| !open.lets_queries_out());
         match &prepared.body {
-            Body::NotShort(query) if inside.is_some() => Err(not_short(&query.reason)),
+            Body::NotShort(query) if inside.is_some() => Err(query.error()),
             Body::NotShort(_) => self.on_snapshot_of(known, values),
             Body::Query(query) if query.lock.is_some() => {
                 let bound = (&*prepared, &around);

@@ -13,7 +13,7 @@ use crate::parse;
 use crate::prepared::cache::{Known, Shared};
 use crate::prepared::lift::Lifted;
 use crate::prepared::query::{Binder, declared};
-use crate::prepared::{Body, OtherType, Prepared, Unbound};
+use crate::prepared::{Body, OtherType, Prepared, Reason, Unbound};
 use crate::short::compile::NotShort;
 use crate::short::scalar::{Began, Surroundings};
 
@@ -80,7 +80,7 @@ pub(super) fn ready(
             match &prepared.body {
                 // With the types of the values it may be short.
                 Body::NotShort(query) if query.has_untyped_parameter(values.len()) => {
-                    failed = Some(NotShort::new(&query.reason).into());
+                    failed = Some(query.unbound());
                 }
                 _ => {
                     if let Ok(around) = prepared.surroundings(values, began.clone())? {
@@ -136,7 +136,7 @@ fn only_on_snapshot(known: &Known, reason: NotShort) -> Result<Arc<Prepared>, Sq
             let message = format!("{} is not supported with FOR UPDATE and FOR SHARE", reason.0);
             Err(SqlError::unsupported(message))
         }
-        Statement::Query(_) => Ok(Arc::new(Prepared::not_short(reason.0, None))),
+        Statement::Query(_) => Ok(Arc::new(Prepared::not_short(Reason::NotShort(reason.0), None))),
         _ => Err(SqlError::unsupported(format!("{} is not supported in a change", reason.0))),
     }
 }
@@ -147,7 +147,7 @@ fn not_bound(known: &Known, error: SqlError) -> Result<Arc<Prepared>, SqlError> 
         Statement::Query(query)
             if query.locks.is_empty() && error.kind() != SqlErrorKind::Cancelled =>
         {
-            Ok(Arc::new(Prepared::not_short(error.message().to_owned(), None)))
+            Ok(Arc::new(Prepared::not_short(Reason::NotBound(error), None)))
         }
         _ => Err(error),
     }

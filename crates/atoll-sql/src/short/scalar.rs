@@ -112,7 +112,7 @@ pub(crate) struct Surroundings {
     pub(crate) began: Began,
 }
 
-/// When the transaction began: a known time, or the time at which somebody first asks.
+/// When the transaction began: a known time, or the time at which it is first needed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Began(OnceCell<i64>);
 

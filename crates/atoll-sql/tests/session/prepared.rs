@@ -245,3 +245,12 @@ fn columns_are_named_as_in_postgresql() {
         assert!(batches.iter().all(|batch| batch.schema() == result.schema()), "{sql}");
     }
 }
+
+#[test]
+fn a_wrong_query_is_told_the_same_within_a_transaction_that_has_changed_something() {
+    let mut session = session(ITEMS);
+    tag(&mut session, "BEGIN");
+    tag(&mut session, "INSERT INTO item (id) VALUES (90)");
+    let failed = error(&mut session, "SELECT nme FROM item");
+    assert_eq!((failed.sqlstate(), failed.position()), ("42703", Some((1, 8))), "{failed}");
+}

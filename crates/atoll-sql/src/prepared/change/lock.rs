@@ -3,11 +3,11 @@
 
 use sqlparser::ast::{GroupByExpr, NonBlock, Query, Select, SelectItem, SetExpr, Statement};
 
-use super::Wanted;
 use super::target::select;
 use crate::error::SqlError;
 use crate::live::TARGET;
 use crate::prepared::query::{Binder, Held, Lock, ShortQuery};
+use crate::prepared::wanted::Wanted;
 use crate::prepared::{Body, Prepared, Unbound};
 use crate::short::columns::Columns;
 use crate::short::compile::{Compiler, NotShort};

@@ -15,7 +15,7 @@ mod target;
 
 use std::sync::Arc;
 
-use atoll::{DataType, RowEdit, Table, Value};
+use atoll::{DataType, Table, Value};
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::{
     Delete, Expr, FromTable, Query, SelectItem, Spanned, Statement, TableWithJoins, Update,
@@ -25,6 +25,7 @@ use sqlparser::tokenizer::Span;
 
 use self::target::{Target, assignments, named, refuse, select};
 use super::query::Binder;
+use super::wanted::Wanted;
 use super::{Body, Prepared, Unbound};
 use crate::error::SqlError;
 use crate::live::TARGET;
@@ -117,40 +118,14 @@ impl NewValues {
     ) -> Self {
         let nodes = std::iter::once(&node).chain(returning.map(|returning| &returning.node));
         let mut wanted = Wanted::of(table, nodes);
-        columns.iter().for_each(|(column, _)| wanted.0[*column] = true);
+        columns.iter().for_each(|(column, _)| wanted.add(*column));
         Self { node, columns, wanted }
     }
 
     /// The same, where also the primary key of the new row is needed.
     fn with_key(mut self, table: &Table) -> Self {
-        table.schema().primary_key().iter().for_each(|at| self.wanted.0[*at] = true);
+        table.schema().primary_key().iter().for_each(|at| self.wanted.add(*at));
         self
-    }
-}
-
-/// Which columns of a row are needed: reading a column may cost a cache miss.
-#[derive(Debug)]
-pub(crate) struct Wanted(Vec<bool>);
-
-impl Wanted {
-    /// Those that plans look at of a row of this table which the caller gives.
-    pub(super) fn of<'n>(table: &Table, nodes: impl Iterator<Item = &'n Node>) -> Self {
-        let mut wanted = vec![false; table.schema().columns().len()];
-        for node in nodes {
-            node.accesses(&mut |access| {
-                access.columns_of_given(0).iter().for_each(|at| wanted[*at] = true);
-            });
-        }
-        Self(wanted)
-    }
-
-    /// The row, with NULL for the columns that are not needed.
-    pub(crate) fn read(&self, row: &RowEdit<'_>) -> Vec<Value> {
-        let value = |(at, is_wanted): (usize, &bool)| match is_wanted {
-            true => row.value(at),
-            false => Value::Null,
-        };
-        self.0.iter().enumerate().map(value).collect()
     }
 }
 

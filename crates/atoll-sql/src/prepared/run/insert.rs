@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 
 use atoll::{Table, Value};
 
-use super::{Returned, Runner, fit, key_of, not_short};
+use super::{Returned, Runner, fit, key_of};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::prepared::change::{Cell, Conflict, Source};
+use crate::prepared::not_short;
 use crate::short::run::Stop;
 use crate::short::value::GroupKey;
 

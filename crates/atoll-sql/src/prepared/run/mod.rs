@@ -90,18 +90,6 @@ pub(crate) fn run<'r>(
     ran
 }
 
-/// The error for a statement in a transaction that only a query on a snapshot could carry out.
-pub(crate) fn not_short(reason: &str) -> SqlError {
-    SqlError::unsupported(format!(
-        "inside BEGIN … COMMIT this statement is not supported: it needs {reason}"
-    ))
-    .with_hint(Some(
-        "COMMIT or ROLLBACK first; a query outside a transaction runs on a snapshot, which has all \
-         of SQL"
-            .to_owned(),
-    ))
-}
-
 /// Collects what `RETURNING` returns.
 struct Returned<'c> {
     change: &'c Change,
@@ -189,7 +177,7 @@ impl Runner<'_> {
                 Ok(Ran { changed: 0, rows: Some(rows) })
             }
             Body::Change(change) => self.change(change),
-            Body::NotShort(query) => Err(not_short(&query.reason).into()),
+            Body::NotShort(query) => Err(query.error().into()),
         }
     }
 

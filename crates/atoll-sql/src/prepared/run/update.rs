@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use atoll::{DataType, Table, Value};
 
 use super::{Returned, Runner, fit, given};
-use crate::prepared::change::{Assignments, NewValues, Wanted};
+use crate::prepared::change::{Assignments, NewValues};
+use crate::prepared::wanted::Wanted;
 use crate::short::plan::Node;
 use crate::short::run::{Rows, Stop};
 use crate::short::value::GroupKey;
@@ -62,7 +63,8 @@ impl Runner<'_> {
     }
 
     /// Changes the row with a key to the values that a plan gives for it, and returns the new row,
-    /// with NULL for the columns that nothing looks at; `None` if there is no such row, or the plan gives none.
+    /// with NULL for the columns that nothing looks at; `None` if there is no such row, or the plan
+    /// gives none.
     pub(super) fn update_row(
         &mut self,
         table: &Table,
