@@ -11,6 +11,9 @@ use super::scalar::{Scalar, Surroundings};
 use crate::error::SqlError;
 use crate::literal::Literal;
 
+/// Columns of a row from which on fetching their cache lines at the same time is worth it.
+const PREFETCHED_COLUMNS: usize = 3;
+
 /// A value of a key that a row is looked up with.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyPart {
@@ -144,6 +147,27 @@ impl Access {
         }
     }
 
+    /// Fetches the cache lines of the rows that it will look up for these outer rows. Returns
+    /// whether it looks rows up at all.
+    ///
+    /// # Errors
+    /// Those of the expressions of the key.
+    pub(super) fn prefetch<'o>(
+        &self,
+        outer: impl Iterator<Item = &'o [Value]>,
+        run: &mut Run<'_>,
+    ) -> Result<bool, SqlError> {
+        let Path::Key(parts) = &self.path else { return Ok(false) };
+        let mut keys = Vec::new();
+        for row in outer {
+            keys.extend(key(parts, row, run.around)?.into_iter().flatten());
+        }
+        if let Some(transaction) = run.transaction.as_deref_mut() {
+            transaction.prefetch(&self.table, &keys, |_| &self.loaded);
+        }
+        Ok(true)
+    }
+
     /// How it finds its rows, for `EXPLAIN`.
     pub(crate) fn describe(&self) -> String {
         let table = self.table.name();
@@ -224,6 +248,9 @@ impl Access {
     fn look_up(&self, key: &[Value], run: &mut Run<'_>, rows: &mut Rows) -> Result<(), Stop> {
         run.look()?;
         let Some(transaction) = run.transaction.as_deref_mut() else { return Ok(()) };
+        if self.loaded.len() >= PREFETCHED_COLUMNS && !run.has_prefetched {
+            transaction.prefetch(&self.table, key, |_| &self.loaded);
+        }
         let mut loaded = Vec::with_capacity(self.loaded.len());
         let found = transaction.read_with(&self.table, key, |row| self.load(row, &mut loaded))?;
         if found.is_some() {

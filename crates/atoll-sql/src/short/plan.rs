@@ -20,6 +20,9 @@ use super::scalar::{Scalar, Surroundings};
 use super::value::{self, Direction, GroupKey};
 use crate::error::SqlError;
 
+/// Rows of which the cache lines are fetched at the same time.
+const PREFETCHED: usize = 16;
+
 /// A step of a plan.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
@@ -259,10 +262,17 @@ impl Join {
             return Ok(rows);
         }
         if self.is_dependent {
-            for row in left.iter() {
+            for (at, row) in left.iter().enumerate() {
+                if let Node::Access(access) = &self.right
+                    && at % PREFETCHED == 0
+                {
+                    let next = left.iter().skip(at).take(PREFETCHED);
+                    run.has_prefetched = access.prefetch(next, run)?;
+                }
                 let right = self.right.run(run, row)?;
                 self.match_row(row, &right, &mut (0..right.count), run.around, &mut rows)?;
             }
+            run.has_prefetched = false;
             return Ok(rows);
         }
         // Its own outer row is that of the join around it.

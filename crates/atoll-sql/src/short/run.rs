@@ -1,5 +1,7 @@
 //! What a plan runs with, and the rows that its nodes make.
 
+use std::ops::Range;
+
 use atoll::{Transaction, TxnError, Value};
 
 use super::scalar::Surroundings;
@@ -33,6 +35,11 @@ impl Rows {
     /// All rows.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[Value]> {
         (0..self.count).map(|at| self.row(at))
+    }
+
+    /// Some rows, as far as there are so many, one behind the other.
+    pub(crate) fn some(&self, rows: Range<usize>) -> &[Value] {
+        &self.values[rows.start * self.width..rows.end.min(self.count) * self.width]
     }
 
     /// Adds a row.
@@ -84,6 +91,8 @@ pub(crate) struct Run<'r> {
     pub(crate) interrupt: &'r Interrupt,
     /// Rows that it may still look at.
     pub(crate) rows_left: u64,
+    /// The cache lines of the next rows that are looked up have been fetched.
+    pub(crate) has_prefetched: bool,
 }
 
 impl Run<'_> {

@@ -249,6 +249,7 @@ impl Binder<'_> {
         let items = key.into_iter().map(SelectItem::UnnamedExpr).collect();
         let keys = select(items, from.clone(), condition.clone());
         let (find, _) = self.over_target(&keys, target, false, compiler)?;
+        let condition = condition.filter(|_| !is_only_key(&find));
         let again = select(named(values).collect(), from, condition);
         let (again, _) = self.over_target(&again, target, true, compiler)?;
         Ok(Found { find, again: Some(again), types })
@@ -271,7 +272,7 @@ impl Binder<'_> {
         let items = target.key_columns().into_iter().map(SelectItem::UnnamedExpr).collect();
         let keys = select(items, from, delete.selection.clone());
         let (find, _) = self.over_target(&keys, &target, false, compiler)?;
-        let again = match delete.using.is_none() && is_simple(&find) {
+        let again = match delete.using.is_none() && is_simple(&find) && !is_only_key(&find) {
             true => {
                 let (again, _) = self.over_target(&keys, &target, true, compiler)?;
                 let wanted = Wanted::of(&target.table, std::iter::once(&again));
@@ -336,6 +337,14 @@ struct Found {
     find: Node,
     again: Option<Node>,
     types: Vec<DataType>,
+}
+
+/// Whether a plan finds the row with a key, whatever else is in it.
+fn is_only_key(node: &Node) -> bool {
+    match node {
+        Node::Access(access) => matches!(access.path, Path::Key(_)) && !access.has_condition(),
+        _ => false,
+    }
 }
 
 /// Whether a plan finds each row of the target by itself, so that its conditions can be checked

@@ -126,7 +126,14 @@ fn given(
     around: &Surroundings,
     interrupt: &Interrupt,
 ) -> Result<Rows, Stop> {
-    let run = &mut Run { transaction: None, around, given, interrupt, rows_left: u64::MAX };
+    let run = &mut Run {
+        transaction: None,
+        around,
+        given,
+        interrupt,
+        rows_left: u64::MAX,
+        has_prefetched: false,
+    };
     node.run(run, &[])
 }
 
@@ -201,6 +208,7 @@ impl Runner<'_> {
             given: &[],
             interrupt: self.how.interrupt,
             rows_left: self.how.rows_left,
+            has_prefetched: false,
         };
         let rows = node.run(&mut run, &[]);
         self.how.rows_left = run.rows_left;

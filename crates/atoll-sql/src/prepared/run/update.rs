@@ -12,6 +12,9 @@ use crate::short::plan::Node;
 use crate::short::run::{Rows, Stop};
 use crate::short::value::GroupKey;
 
+/// Rows of which the cache lines are fetched at the same time.
+const PREFETCHED: usize = 16;
+
 impl Runner<'_> {
     pub(super) fn update(
         &mut self,
@@ -27,7 +30,13 @@ impl Runner<'_> {
         }
         let mut changed = 0;
         let mut seen: HashSet<GroupKey> = HashSet::new();
-        for row in found.iter() {
+        for (at, row) in found.iter().enumerate() {
+            if let Some(again) = again
+                && at % PREFETCHED == 0
+            {
+                let keys = found.some(at..at + PREFETCHED);
+                self.transaction.prefetch(table, keys, |_| again.wanted.columns());
+            }
             let (key, values) = row.split_at(width);
             let new = match again {
                 Some(again) => self.update_row(table, key, again, None)?,
