@@ -32,10 +32,11 @@ MESSAGES = (
 class Server:
     """A PostgreSQL of our own in a temporary folder, reached through a socket there.
 
-    It runs as an unprivileged user where we are root, since it refuses root.
+    It runs as an unprivileged user where we are root, since it refuses root. `more` are settings
+    for it, such as "shared_buffers=1GB".
     """
 
-    def __init__(self):
+    def __init__(self, more=()):
         programs = find_programs()
         self.folder = tempfile.mkdtemp(prefix="atoll-differential-")
         self.user = unprivileged() if os.geteuid() == 0 else None
@@ -52,7 +53,7 @@ class Server:
                 "fsync=off", "synchronous_commit=off", "full_page_writes=off", "listen_addresses=",
                 f"unix_socket_directories={self.folder}", "timezone=UTC", "log_timezone=UTC",
                 "autovacuum=off", "jit=off", "max_parallel_workers_per_gather=0",
-                "shared_buffers=64MB", "max_wal_size=4GB", "datestyle=ISO",
+                "shared_buffers=64MB", "max_wal_size=4GB", "datestyle=ISO", *more,
             )  # fmt: skip
             arguments = [word for setting in settings for word in ("-c", setting)]
             with open(os.path.join(self.folder, "log"), "wb") as log:

@@ -13,6 +13,9 @@
 //! `SHOW` says so. REPEATABLE READ is serializable too, and READ UNCOMMITTED is READ COMMITTED, as
 //! in PostgreSQL.
 
+use std::time::Duration;
+
+use atoll::DatabaseOptions;
 use sqlparser::ast::{
     Expr, Set, TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value,
 };
@@ -22,10 +25,17 @@ use crate::names;
 
 /// The scheme of databases that are used through SQL, unless another one is chosen: the first that
 /// gives READ COMMITTED, which clients expect. Their writers should wait for each other without a
-/// limit ([`DatabaseOptions::lock_timeout`](atoll::DatabaseOptions)).
+/// limit ([`DatabaseOptions::lock_timeout`]).
 pub fn default_scheme() -> atoll::SchemeKind {
     let mut schemes = atoll::SchemeKind::ALL.iter().copied();
     schemes.find(|scheme| scheme.releases_reads()).unwrap_or_default()
+}
+
+/// The options of a database in memory that is used through SQL: the [`default_scheme`], and
+/// writers wait for each other as long as it takes, for deadlocks are found.
+pub fn database_options() -> DatabaseOptions {
+    let (scheme, lock_timeout) = (default_scheme(), Duration::MAX);
+    DatabaseOptions { scheme, lock_timeout, ..DatabaseOptions::default() }
 }
 
 /// What a transaction sees of others.

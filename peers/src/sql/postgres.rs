@@ -66,7 +66,8 @@ impl Server for Postgres {
             copy(&mut client, *kind, text)?;
         }
         indexes.iter().try_for_each(|sql| client.batch_execute(sql))?;
-        Ok(client.batch_execute("VACUUM ANALYZE; CHECKPOINT")?)
+        client.batch_execute("VACUUM ANALYZE")?;
+        Ok(client.batch_execute("CHECKPOINT")?)
     }
 
     fn connect(&self) -> Result<PostgresConnection, PeerError> {

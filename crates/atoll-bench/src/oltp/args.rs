@@ -81,6 +81,10 @@ pub struct OltpArgs {
     /// Move what exceeds the budget to this node of slower memory, and read it there
     #[arg(long, value_name = "NODE", requires = "budget_mib", group = "beyond")]
     pub cold_node: Option<u32>,
+    /// Transactions wait for each other as long as it takes; set by the workload.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub waits: bool,
     /// Number of logical nodes; set by the program that embeds the benchmark.
     #[arg(skip)]
     pub nodes: Option<usize>,
@@ -174,6 +178,7 @@ impl OltpArgs {
             ready_bytes: self.ready_mib.unwrap_or(0).saturating_mul(1 << 20),
             memory_budget_bytes: self.budget_mib.map(|mib| mib.saturating_mul(1 << 20)),
             cold_node: self.cold_node.map(NodeId),
+            lock_timeout: if self.waits { Duration::MAX } else { usual.lock_timeout },
             ..usual
         }
     }

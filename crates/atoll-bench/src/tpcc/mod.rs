@@ -157,7 +157,8 @@ impl Loaded {
 
 /// The complete arguments, the sizes of the tables, and the empty database.
 fn opened(args: &TpccArgs) -> Result<(TpccArgs, Size, Opened, u32), BenchError> {
-    let args = args.complete()?;
+    let mut args = args.complete()?;
+    args.oltp.waits = args.sql;
     let size = args.size();
     let partitions = args.oltp.partitions.unwrap_or(args.warehouses.min(1024).into());
     let db = args.oltp.open(partitions)?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use atoll::{Database, DatabaseOptions};
+use atoll::Database;
 use atoll_bench::durable::{checkpoint, commit, recovery};
 use atoll_bench::statements::{StatementsArgs, StatementsReport};
 use atoll_bench::{BenchError, floor, load, snapshot, statements, timestamps, tpcb, tpcc, ycsb};
@@ -67,8 +67,7 @@ fn statements(
     args: &StatementsArgs,
     progress: &mut Progress,
 ) -> std::result::Result<StatementsReport, BenchError> {
-    let scheme = atoll_sql::default_scheme();
-    let db = Database::create(DatabaseOptions { scheme, ..DatabaseOptions::default() })?;
+    let db = Database::create(atoll_sql::database_options())?;
     statements::run(&mut SqlConnection::new(&db)?, args, progress)
 }
 

@@ -2,17 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use atoll::{Database, DatabaseOptions};
+use atoll::Database;
 use atoll_sql::{SqlErrorKind, SqlSession};
 
 use super::{error, rows, session, tag};
 
 /// Two sessions on a table of four rows, of which the first holds row 2.
 fn pair() -> (SqlSession, SqlSession, Database) {
-    let scheme = atoll_sql::default_scheme();
-    let options =
-        DatabaseOptions { scheme, lock_timeout: Duration::MAX, ..DatabaseOptions::default() };
-    let db = Database::create(options).unwrap();
+    let db = Database::create(atoll_sql::database_options()).unwrap();
     let (mut first, second) =
         (SqlSession::on_database(db.clone()), SqlSession::on_database(db.clone()));
     tag(&mut first, "CREATE TABLE job (id int PRIMARY KEY, state text, INDEX by_state (state))");

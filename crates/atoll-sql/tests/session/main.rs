@@ -10,6 +10,7 @@ mod infer;
 mod isolation;
 mod limits;
 mod messages;
+mod pgbench;
 mod prepared;
 mod queries;
 mod runner;
