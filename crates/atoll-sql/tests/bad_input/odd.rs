@@ -79,7 +79,7 @@ fn values_that_do_not_fit() {
         ("SELECT id FROM t WHERE id = $1", vec!["x".into()], "22P02"),
         ("INSERT INTO t (id) VALUES ($1)", vec!["x".into()], "22P02"),
         ("INSERT INTO t (id) VALUES ($1)", vec![Literal::Integer(i128::MAX)], "22P02"),
-        ("UPDATE t SET v = $1", vec![Literal::Integer(1 << 40)], "22P02"),
+        ("UPDATE t SET v = $1", vec![Literal::Integer(1 << 40)], "22003"),
         ("INSERT INTO t (id) VALUES ($1)", vec![Literal::Null], "23502"),
     ] {
         let error = run(&mut session, sql, &values).unwrap_err();
