@@ -1,8 +1,8 @@
 //! How complex a statement may be, and the stack that one needs.
 //!
 //! The tree of a statement is built, copied, shown, run and dropped by recursion, and the caller's
-//! thread may have a small stack. `DEPTH-1`: a statement with a tree that could be deeper
-//! than [`DEPTH_MAX`] is refused before it is parsed; its tokens give a bound. `DEPTH-2`: the tree of
+//! thread may have a small stack. `DEPTH-1`: a statement with a tree that could be deeper than
+//! [`DEPTH_MAX`] is refused before it is parsed; its tokens give a bound. `DEPTH-2`: the tree of
 //! one that is deeper than [`SHALLOW`] is touched only inside [`with_room`].
 
 use std::ops::ControlFlow;
