@@ -75,7 +75,8 @@ fuzz:
 	  { echo "cargo-fuzz is missing: cargo install cargo-fuzz --locked"; exit 1; }
 	cd fuzz && for target in $(TARGETS); do \
 	  echo "== fuzzing $$target"; \
-	  cargo +nightly fuzz run --sanitizer none $$target -- \
+	  if [ $$target = sql ]; then features="--features sql"; else features=; fi; \
+	  cargo +nightly fuzz run --sanitizer none $$features $$target -- \
 	    -max_total_time=$(SECONDS) -print_final_stats=1 $(FUZZ_LIMITS) || exit 1; \
 	done
 

@@ -204,7 +204,7 @@ def test_errors_have_classes_and_states(connection, cursor):
         ("INSERT INTO item (id) VALUES ('x')", manager.DataError, "22P02"),
         ("INSERT INTO item (id) VALUES (NULL)", manager.IntegrityError, "23502"),
         ("CREATE VIEW v AS SELECT 1", manager.NotSupportedError, "0A000"),
-        ("SELECT ?", manager.ProgrammingError, "42601"),
+        ("SELECT ?", manager.ProgrammingError, "42P02"),
     ]:
         with pytest.raises(kind) as raised:
             cursor.execute(statement)

@@ -593,7 +593,7 @@ fn errors_have_states() {
         ("CREATE VIEW v AS SELECT 1", "0A000", Status::NotImplemented),
         ("CREATE TABLE t (a int PRIMARY KEY)", "42P07", Status::AlreadyExists),
         ("CREATE TABLE u (a int)", "42P16", Status::InvalidArguments),
-        ("SELECT ?", "42601", Status::InvalidArguments),
+        ("SELECT ?", "42P02", Status::InvalidArguments),
         ("SELECT 1 / 0", "22012", Status::InvalidData),
         ("COMMIT", "25P01", Status::InvalidState),
     ] {

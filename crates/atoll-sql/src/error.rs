@@ -84,6 +84,16 @@ pub enum Cause {
     UnknownPrepared,
     /// A statement is prepared under the name already.
     PreparedExists,
+    /// A statement is nested too deeply, or has too many parts.
+    TooComplex,
+    /// A name with a character that none may have.
+    InvalidName,
+    /// A name that is too long.
+    LongName,
+    /// Another number of values than of parameters.
+    ParameterCount,
+    /// A parameter without a value, or that no statement can have.
+    UnknownParameter,
 }
 
 /// An error of a statement.

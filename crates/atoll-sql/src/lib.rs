@@ -19,6 +19,8 @@ mod clauses;
 mod copy;
 mod csv;
 mod ddl;
+mod depth;
+mod dialect;
 mod engines;
 mod error;
 mod eval;

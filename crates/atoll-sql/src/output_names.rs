@@ -16,9 +16,7 @@ use sqlparser::ast::{
 };
 
 use crate::names;
-
-/// Stands before the number. No name has a control character.
-const MARK: char = '\u{1}';
+use crate::parse::MARK;
 
 /// Gives names to the columns of a query, of its subqueries in FROM and of those behind WITH.
 pub(crate) fn give(statement: &mut Statement) {

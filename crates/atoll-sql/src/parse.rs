@@ -6,17 +6,27 @@
 
 use sqlparser::ast::table_constraints::IndexConstraint;
 use sqlparser::ast::{CopyOption, CreateTableOptions, Expr, Ident, SqlOption, Statement};
-use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Word};
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::depth;
+use crate::dialect::AtollDialect;
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::question_marks;
 use crate::wording::sentence;
 
-/// Deepest nesting of expressions and subqueries.
-const NESTING_MAX: usize = 128;
+/// Deepest recursion of the parser, beyond what `depth` lets through.
+const NESTING_MAX: usize = 1024;
+
+/// Stands in the names that statements get inside (`NAME-1`). No name that is written has it.
+pub(crate) const MARK: char = '\u{1}';
+
+/// Longest name. One of a table or a column is shorter still.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// Most indexes of one table that are looked at.
+const INDEXES_MAX: usize = 1024;
 
 /// The key of the option that names a table's tablespace.
 pub(crate) const TABLESPACE: &str = "TABLESPACE";
@@ -29,10 +39,11 @@ pub(crate) type StatementTokens = Vec<TokenWithSpan>;
 /// # Errors
 /// Text that is not made of tokens, such as a string without its end.
 pub(crate) fn split(sql: &str) -> Result<Vec<StatementTokens>, SqlError> {
-    let dialect = PostgreSqlDialect {};
+    let dialect = AtollDialect;
     // Some editors put a byte-order mark before a text.
     let sql = sql.strip_prefix('\u{feff}').unwrap_or(sql);
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
+    tokens.iter().try_for_each(check_name)?;
     Ok(tokens
         .split(|token| token.token == Token::SemiColon)
         .filter(|part| !part.iter().all(is_space))
@@ -40,11 +51,27 @@ pub(crate) fn split(sql: &str) -> Result<Vec<StatementTokens>, SqlError> {
         .collect())
 }
 
+/// Checks a name for length, and for the marks that names get inside (`NAME-1`).
+fn check_name(token: &TokenWithSpan) -> Result<(), SqlError> {
+    let Token::Word(word) = &token.token else { return Ok(()) };
+    let (message, cause) = if word.value.len() > NAME_BYTES_MAX {
+        let message = format!("a name has {NAME_BYTES_MAX} bytes at most");
+        (message, Cause::LongName)
+    } else if word.value.contains(['\0', MARK]) {
+        let message = "a name cannot have the characters U+0000 and U+0001".to_owned();
+        (message, Cause::InvalidName)
+    } else {
+        return Ok(());
+    };
+    Err(SqlError::new(SqlErrorKind::Syntax, message).with_cause(cause).at(token.span))
+}
+
 /// Parses the tokens of one statement.
 ///
 /// # Errors
 /// Syntax errors, with the place where the parser stopped.
 pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlError> {
+    depth::of(&tokens)?;
     let end = tokens.last().map(|token| token.span.end);
     let placed = |error: ParserError| {
         let error = SqlError::from(error);
@@ -57,7 +84,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
     let extra = take_copy_options(&mut tokens);
     let last = tokens.iter().rfind(|token| !is_space(token)).cloned();
-    let dialect = PostgreSqlDialect {};
+    let dialect = AtollDialect;
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     let parsed = parser.parse_statement().and_then(|statement| match parser.peek_token() {
@@ -211,7 +238,13 @@ fn take_indexes(tokens: &mut StatementTokens) -> Result<Vec<IndexConstraint>, Pa
             Token::Comma if depth == 1 => begin = Some(at),
             Token::Whitespace(_) => {}
             word if is(word, Keyword::INDEX) && begin.is_some() => {
-                let rest: Vec<TokenWithSpan> = tokens[at + 1..].to_vec();
+                if taken.len() == INDEXES_MAX {
+                    let message = format!("a table cannot have more than {INDEXES_MAX} indexes");
+                    return Err(ParserError::ParserError(message));
+                }
+                let rest = &tokens[at + 1..];
+                let close = rest.iter().position(|token| token.token == Token::RParen);
+                let rest = rest[..close.map_or(rest.len(), |close| close + 1)].to_vec();
                 let shape: Vec<&Token> = rest
                     .iter()
                     .filter(|token| !is_space(token))
@@ -248,7 +281,7 @@ fn is_comma(token: &TokenWithSpan) -> bool {
 
 /// `name (column, …)` at the beginning of tokens, and how many of them it has.
 fn index(tokens: StatementTokens) -> Result<(IndexConstraint, usize), ParserError> {
-    let dialect = PostgreSqlDialect {};
+    let dialect = AtollDialect;
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     let name = Some(parser.parse_identifier()?);
     let columns = parser.parse_parenthesized_column_list(IsOptional::Mandatory, false)?;
@@ -325,9 +358,7 @@ impl From<ParserError> for SqlError {
     fn from(error: ParserError) -> Self {
         let text = match error {
             ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
-            ParserError::RecursionLimitExceeded => {
-                "the statement is nested too deeply; split it".to_owned()
-            }
+            ParserError::RecursionLimitExceeded => return depth::too_complex(),
         };
         // The parser keeps the place at the end of its message only.
         let (text, place) = match text.rsplit_once(" at Line: ") {

@@ -44,10 +44,8 @@ use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
 use crate::rules::{extreme, merging, prepare, sum};
 use crate::short::compile::expr::NOW;
-use crate::{clauses, panics, query_error, watch};
+use crate::{clauses, depth, panics, query_error, watch};
 
-/// Stack of a thread that plans and runs queries.
-const STACK_BYTES: usize = 8 << 20;
 /// Longest wait for the threads of a failed query,
 const GRACE: Duration = Duration::from_millis(20);
 /// and between two looks at them.
@@ -74,8 +72,8 @@ impl Engine {
         panics::keep_quiet();
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
-            // Plans are made there, and deep ones need as much stack as on a main thread.
-            .thread_stack_size(STACK_BYTES)
+            // Plans are made there, deep ones too (`DEPTH-2`).
+            .thread_stack_size(depth::STACK_BYTES)
             .thread_name(panics::THREADS)
             .build()
             .map_err(|error| fault(format!("no threads could be started for queries: {error}")))?;

@@ -221,6 +221,9 @@ fn known(text: &str) -> Option<SqlError> {
             Some((in_sql(predicate), in_sql(given)))
         })
     {
+        // Some expressions are not in words of SQL.
+        let is_odd = predicate.contains("Boolean") || shows_insides(&predicate);
+        let predicate = if is_odd { "this one" } else { &predicate };
         return query(format!("a condition is boolean, and {predicate} is {given}"), "");
     }
     if text.contains("aggregate function calls cannot be nested")

@@ -48,6 +48,11 @@ fn of_cause(cause: Cause) -> Option<&'static str> {
         Cause::UnknownSavepoint => "3B001",
         Cause::UnknownPrepared => "26000",
         Cause::PreparedExists => "42P05",
+        Cause::TooComplex => "54001",
+        Cause::InvalidName => "42602",
+        Cause::LongName => "42622",
+        Cause::ParameterCount => "08P01",
+        Cause::UnknownParameter => "42P02",
         Cause::FineTimestamp => return None,
     })
 }

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use atoll::{DataType, Database};
-use sqlparser::ast::Statement;
+use sqlparser::ast::{Ident, Statement};
 
 use super::{Prepared, parameters};
+use crate::depth;
 use crate::error::SqlError;
 use crate::idle::Idle;
 use crate::literal::Literal;
@@ -43,6 +44,8 @@ type Declared = (Vec<Option<DataType>>, Arc<Prepared>);
 pub(crate) struct Known {
     pub(crate) statement: Statement,
     pub(crate) parameters: usize,
+    /// Whether it is touched only with much room on the stack, see `depth`.
+    pub(crate) is_deep: bool,
     /// Of the catalog.
     pub(crate) version: u64,
     /// Used since the last time that statements were dropped.
@@ -154,8 +157,13 @@ impl Known {
     /// A statement that has not been bound.
     pub(crate) fn new(statement: Statement, parameters: usize, version: u64) -> Self {
         let (inferred, declared) = (OnceLock::new(), Mutex::default());
-        let is_used = AtomicBool::new(true);
-        Self { statement, parameters, version, is_used, inferred, declared }
+        let (is_used, is_deep) = (AtomicBool::new(true), depth::is_deep(&statement));
+        Self { statement, parameters, is_deep, version, is_used, inferred, declared }
+    }
+
+    /// The same statement, not bound, for a catalog of this version.
+    pub(crate) fn again(&self, version: u64) -> Self {
+        Self::new(self.statement.clone(), self.parameters, version)
     }
 
     /// The statement as it is bound with the types that the places of its parameters give them.
@@ -184,5 +192,17 @@ impl Known {
         }
         let types = values.iter().map(parameters::own_type).collect();
         declared.push((types, Arc::clone(prepared)));
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        if self.is_deep {
+            let empty = Statement::Deallocate { name: Ident::new(""), prepare: false };
+            let statement = std::mem::replace(&mut self.statement, empty);
+            let inferred = std::mem::take(&mut self.inferred);
+            let declared = std::mem::take(&mut self.declared);
+            depth::with_room(|| drop((statement, inferred, declared)));
+        }
     }
 }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use arrow_schema::{Schema, SchemaRef};
 use atoll::DataType;
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::short::compile::{Compiler, NotShort};
 use crate::short::plan::Node;
@@ -228,22 +228,23 @@ pub(crate) fn not_short(reason: &str) -> SqlError {
 /// # Errors
 /// Too many or too few.
 pub(crate) fn check_count(parameters: usize, values: usize) -> Result<(), SqlError> {
-    if parameters == values {
-        return Ok(());
-    }
+    let cause = if values == 0 { Cause::UnknownParameter } else { Cause::ParameterCount };
+    wrong_count(parameters, values).map_or(Ok(()), |error| Err(error.with_cause(cause)))
+}
+
+/// The error for a wrong number of values.
+pub(crate) fn wrong_count(parameters: usize, values: usize) -> Option<SqlError> {
     let plural = |count: usize, what: &str| match count {
         1 => format!("1 {what}"),
         count => format!("{count} {what}s"),
     };
-    Err(SqlError::new(
-        SqlErrorKind::Syntax,
-        format!(
-            "the statement has {}, and {} given",
-            plural(parameters, "parameter"),
-            match values {
-                1 => "1 value is".to_owned(),
-                values => format!("{values} values are"),
-            }
-        ),
-    ))
+    let given = match values {
+        1 => "1 value is".to_owned(),
+        values => format!("{values} values are"),
+    };
+    (parameters != values).then(|| {
+        let parameters = plural(parameters, "parameter");
+        let message = format!("the statement has {parameters}, and {given} given");
+        SqlError::new(SqlErrorKind::Syntax, message)
+    })
 }

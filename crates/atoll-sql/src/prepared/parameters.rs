@@ -14,7 +14,7 @@ use sqlparser::ast::{
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::show;
 
@@ -45,7 +45,9 @@ pub(crate) fn count(statement: &Statement) -> Result<usize, SqlError> {
                 }
                 _ => {
                     let message = format!("{id} is no parameter; they are $1 to $65535");
-                    ControlFlow::Break(SqlError::new(SqlErrorKind::Syntax, message).at(*span))
+                    let error = SqlError::new(SqlErrorKind::Syntax, message)
+                        .with_cause(Cause::UnknownParameter);
+                    ControlFlow::Break(error.at(*span))
                 }
             }
         }

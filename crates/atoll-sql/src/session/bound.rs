@@ -8,6 +8,7 @@ use sqlparser::ast::Statement;
 use super::alone::Alone;
 use super::ready::{Ready, ready};
 use super::{Outcome, SqlSession, Target};
+use crate::depth;
 use crate::error::{ApplyError, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::parquet;
@@ -39,13 +40,17 @@ impl SqlSession {
     /// Runs a statement with values for its parameters.
     pub(super) fn run(&mut self, sql: &str, values: &[Literal]) -> Result<Outcome, SqlError> {
         let Target::Database { db, open } = &self.target else {
-            let mut statement = parse::statement(parse::only_tokens(sql)?)?;
-            check_count(parameters::count(&statement)?, values.len())?;
-            parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
-            return self.dispatch(statement);
+            let tokens = parse::only_tokens(sql)?;
+            return depth::with_room_for(depth::of(&tokens)?, || {
+                let statement = parse::statement(tokens)?;
+                self.run_parsed(None, statement, values)
+            });
         };
         if let Some(known) = Shared::of(db).find(sql, db.catalog_version()) {
             open.as_ref().map_or(Ok(()), |open| open.check())?;
+            if known.is_deep {
+                return depth::with_room(|| self.run_known(&known, values));
+            }
             return self.run_known(&known, values);
         }
         let tokens = parse::only_tokens(sql)?;
@@ -54,6 +59,16 @@ impl SqlSession {
 
     /// Runs the statement of these tokens; `text` is what it is kept under.
     pub(super) fn run_tokens(
+        &mut self,
+        text: Option<&str>,
+        tokens: StatementTokens,
+        values: &[Literal],
+    ) -> Result<Outcome, SqlError> {
+        depth::with_room_for(depth::of(&tokens)?, || self.run_shallow(text, tokens, values))
+    }
+
+    /// As [`Self::run_tokens`], on a stack that has room for the statement.
+    fn run_shallow(
         &mut self,
         text: Option<&str>,
         tokens: StatementTokens,

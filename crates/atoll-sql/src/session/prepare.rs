@@ -13,9 +13,9 @@ use crate::interrupt::Interrupt;
 use crate::literal::Literal;
 use crate::prepared::cache::{Known, Shared};
 use crate::prepared::query::Binder;
-use crate::prepared::{Described, Unbound, check_count, parameters};
+use crate::prepared::{Described, Unbound, parameters, wrong_count};
 use crate::rows::{FromRow, Params};
-use crate::{names, parse, types};
+use crate::{depth, names, parse, types};
 
 /// A statement that has been parsed, and bound as far as that needs no values. Any session of the
 /// database may run it, with [`SqlSession::execute_with`] and the like.
@@ -117,7 +117,7 @@ impl PreparedStatement {
     fn known_at(&self, version: u64) -> Arc<Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.version != version {
-            *known = Arc::new(Known::new(known.statement.clone(), known.parameters, version));
+            *known = Arc::new(known.again(version));
         }
         Arc::clone(&known)
     }
@@ -135,15 +135,22 @@ impl SqlSession {
 
     pub(super) fn prepared(&self, sql: &str) -> Result<Arc<Known>, SqlError> {
         let Target::Database { db, open } = &self.target else {
-            return known(parse::statement(parse::only_tokens(sql)?)?, 0);
+            let tokens = parse::only_tokens(sql)?;
+            return depth::with_room_for(depth::of(&tokens)?, || {
+                known(parse::statement(tokens)?, 0)
+            });
         };
         let version = db.catalog_version();
         open.as_ref().map_or(Ok(()), |open| open.check())?;
         if let Some(known) = Shared::of(db).find(sql, version) {
             return Ok(known);
         }
-        let known = known(parse::statement(parse::only_tokens(sql)?)?, version)?;
-        bind(db, &known, &self.interrupt())?;
+        let tokens = parse::only_tokens(sql)?;
+        let known = depth::with_room_for(depth::of(&tokens)?, || {
+            let known = known(parse::statement(tokens)?, version)?;
+            bind(db, &known, &self.interrupt())?;
+            Ok::<_, SqlError>(known)
+        })?;
         if known.inferred().is_some() {
             Shared::of(db).keep(sql, &known);
         }
@@ -192,6 +199,17 @@ impl SqlSession {
     }
 
     pub(super) fn run_prepared(
+        &mut self,
+        statement: &PreparedStatement,
+        values: &[Literal],
+    ) -> Result<Outcome, SqlError> {
+        if statement.known().is_deep {
+            return depth::with_room(|| self.run_known_statement(statement, values));
+        }
+        self.run_known_statement(statement, values)
+    }
+
+    fn run_known_statement(
         &mut self,
         statement: &PreparedStatement,
         values: &[Literal],
@@ -261,7 +279,7 @@ impl SqlSession {
         arguments: &[Expr],
     ) -> Result<Outcome, SqlError> {
         let prepared = self.named(name)?;
-        check_count(prepared.parameters(), arguments.len())?;
+        wrong_count(prepared.parameters(), arguments.len()).map_or(Ok(()), Err)?;
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
             values.push(self.value(argument)?);

@@ -2,17 +2,22 @@
 //! them, or rows that the caller gives.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
 
 use atoll::{DataType, Index, Range, Row, Table, Transaction, TxnResult, Value};
 
 use super::run::{Rows, Run, Stop};
 use super::scalar::{Scalar, Surroundings};
+use super::value::GroupKey;
 use crate::error::SqlError;
 use crate::literal::Literal;
 
 /// Columns of a row from which on fetching their cache lines at the same time is worth it.
 const PREFETCHED_COLUMNS: usize = 3;
+
+/// Keys among which another is looked for one by one.
+const FEW_KEYS: usize = 16;
 
 /// A value of a key that a row is looked up with.
 #[derive(Debug, Clone)]
@@ -207,10 +212,15 @@ impl Access {
             }
             Path::Keys(parts) => {
                 let mut keys: Vec<Value> = Vec::with_capacity(parts.len());
+                let mut seen = HashSet::new();
                 for part in parts {
-                    if let Some(value) = part.value(outer, run.around)?
-                        && !keys.contains(&value)
-                    {
+                    let Some(value) = part.value(outer, run.around)? else { continue };
+                    // A few are compared faster than they are hashed.
+                    let is_new = match parts.len() {
+                        ..FEW_KEYS => !keys.contains(&value),
+                        _ => seen.insert(GroupKey(vec![value.clone()])),
+                    };
+                    if is_new {
                         keys.push(value);
                     }
                 }

@@ -24,7 +24,7 @@ use crate::rules::number::{Number, Operation};
 use crate::rules::{cast, scalar};
 
 /// The value that a parameter has in one place of a statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
     /// Number of the parameter, from 0.
     pub(crate) number: usize,

@@ -58,7 +58,7 @@ fn a_result_outlives_its_session_and_later_changes() {
     tag(&mut session, "UPDATE t SET v = 'another value of more than twelve' WHERE id = 1");
     drop(session);
     drop(db);
-    let lines = super::runner::lines(&result);
+    let lines = super::lines(&result);
     assert_eq!(lines, ["1|a value that is longer than twelve bytes"]);
 }
 

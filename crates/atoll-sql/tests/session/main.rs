@@ -6,6 +6,7 @@ mod changes;
 mod copy;
 mod describe;
 mod durability;
+mod files;
 mod infer;
 mod isolation;
 mod limits;
@@ -13,11 +14,11 @@ mod messages;
 mod pgbench;
 mod prepared;
 mod queries;
-mod runner;
 mod statements;
 
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use atoll::{Database, DatabaseOptions};
-use atoll_sql::{Outcome, SqlError, SqlSession};
+use atoll_sql::{Outcome, QueryResult, SqlError, SqlSession};
 
 /// An empty database.
 fn database() -> Database {
@@ -45,10 +46,31 @@ fn tag(session: &mut SqlSession, sql: &str) -> String {
 /// The rows of a query that succeeds, fields separated by `|`.
 fn rows(session: &mut SqlSession, sql: &str) -> Vec<String> {
     match session.execute(sql) {
-        Ok(Outcome::Rows(result)) => runner::lines(&result),
+        Ok(Outcome::Rows(result)) => lines(&result),
         Ok(_) => panic!("{sql} returned no rows"),
         Err(error) => panic!("{}", error.render(sql)),
     }
+}
+
+/// The rows of a result, fields separated by `|`.
+fn lines(result: &QueryResult) -> Vec<String> {
+    fields(result).iter().map(|row| row.join("|")).collect()
+}
+
+/// The fields of a result as text.
+fn fields(result: &QueryResult) -> Vec<Vec<String>> {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in result.batches() {
+        let columns: Vec<ArrayFormatter<'_>> = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap())
+            .collect();
+        let row = |at: usize| columns.iter().map(|column| column.value(at).to_string()).collect();
+        rows.extend((0..batch.num_rows()).map(row));
+    }
+    rows
 }
 
 /// The error of a statement that fails.

@@ -3,7 +3,7 @@
 use atoll_sql::{FromRow, Literal, Outcome, QueryResult, Row, SqlError, SqlErrorKind, SqlSession};
 use chrono::{NaiveDate, NaiveDateTime};
 
-use super::{database, error, rows, runner, session, tag};
+use super::{database, error, lines, rows, session, tag};
 
 const ITEMS: &str =
     "CREATE TABLE item (id int PRIMARY KEY, name text, price decimal(8,2), sold date);
@@ -181,7 +181,7 @@ fn a_parameter_is_as_good_as_a_constant() {
             let constant = sql.replace("$1", written);
             let wanted = rows(&mut session, &constant);
             let given = result(session.execute_with(&sql, [value.clone()]));
-            assert_eq!(runner::lines(&given), wanted, "{sql}");
+            assert_eq!(lines(&given), wanted, "{sql}");
         }
     }
 }

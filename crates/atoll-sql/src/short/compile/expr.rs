@@ -15,6 +15,7 @@ use crate::rules::{arith, canonical, cast, temporal};
 use crate::short::scalar::{Arithmetic, Branches, ByArrow, Comparison, Conversion, Scalar, Slot};
 use crate::short::value;
 use crate::types;
+use crate::wording::in_sql;
 
 /// The identifier of the parameter that stands for the time at which the transaction began.
 pub(crate) const NOW: &str = "$now";
@@ -26,7 +27,7 @@ pub(crate) fn data_type(arrow: &ArrowType) -> Result<DataType, NotShort> {
             Ok(DataType::FixedBinary(u32::try_from(*width).unwrap_or(0)))
         }
         other => types::of_arrow(other)
-            .ok_or_else(|| NotShort::new(format!("a value of the type {other}"))),
+            .ok_or_else(|| NotShort::new(in_sql(&format!("a value of the type {other}")))),
     }
 }
 

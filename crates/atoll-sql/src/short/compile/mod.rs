@@ -7,6 +7,8 @@ mod access;
 mod aggregate;
 pub(crate) mod expr;
 
+use std::collections::HashMap;
+
 use datafusion::common::{DFSchema, JoinType, NullEquality};
 use datafusion::logical_expr::expr::Sort as SortKey;
 use datafusion::logical_expr::logical_plan::{Distinct, Join as JoinPlan};
@@ -39,6 +41,8 @@ impl From<datafusion::common::DataFusionError> for NotShort {
 #[derive(Debug, Default)]
 pub(crate) struct Compiler {
     pub(crate) slots: Vec<Slot>,
+    /// Where in them each is.
+    places: HashMap<Slot, usize>,
     /// In the order in which they run.
     pub(crate) subqueries: Vec<Node>,
     /// Whether the caller gives the rows of the tables that have a place for it, see
@@ -67,9 +71,10 @@ impl Compiler {
 
     /// The scalar of a parameter with a known type.
     pub(crate) fn parameter(&mut self, slot: Slot) -> Scalar {
-        Scalar::Param(self.slots.iter().position(|known| *known == slot).unwrap_or_else(|| {
-            self.slots.push(slot);
-            self.slots.len() - 1
+        let slots = &mut self.slots;
+        Scalar::Param(*self.places.entry(slot).or_insert_with_key(|slot| {
+            slots.push(slot.clone());
+            slots.len() - 1
         }))
     }
 
