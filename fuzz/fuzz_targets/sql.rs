@@ -1,4 +1,8 @@
-//! See `atoll_fuzz::sql`.
+//! Statements, see the module.
 #![no_main]
+#![allow(clippy::unwrap_used, missing_docs)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| atoll_fuzz::sql::run(bytes));
+#[path = "../src/sql/mod.rs"]
+mod sql;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sql::run(bytes));

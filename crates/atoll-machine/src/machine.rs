@@ -125,6 +125,18 @@ pub trait Machine: Send + Sync + 'static {
         std::thread::sleep(duration);
     }
 
+    /// Suspends the thread while the lower half of `word` is that of `seen`, and no longer than
+    /// `most`; it may end early. [`Machine::unpark`] ends it. Native: in the operating system.
+    fn park(word: &Self::Word, seen: u64, most: Duration) {
+        let _ = (word, seen, most);
+        Self::wait(u32::MAX);
+    }
+
+    /// Wakes all threads that are parked at `word`, after it has changed.
+    fn unpark(word: &Self::Word) {
+        let _ = word;
+    }
+
     /// Prefetches `bytes` bytes at `address`. Native: a prefetch hint for each line. Never
     /// dereferences, so any address is allowed.
     fn prefetch(address: *const u8, bytes: usize);

@@ -16,8 +16,10 @@
 use crate::huge_pages::Array;
 use crate::machine::{Machine, Ordering, Word, WordLine};
 use crate::zero_default::ZeroBytes;
+use rustix::thread::futex::{self, Timespec};
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
 
 /// Rounds of [`Machine::wait`] that spin before the thread yields the CPU. A lock is held for well
 /// under a microsecond; a thread that waits longer waits for a thread that is not running.
@@ -59,6 +61,17 @@ impl Machine for Native {
         } else {
             std::thread::yield_now();
         }
+    }
+
+    fn park(word: &NativeWord, seen: u64, most: Duration) {
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+        // It ends early if the word has changed, or for a signal; the caller looks again.
+        let _ = futex::wait(word.low(), futex::Flags::PRIVATE, seen as u32, Some(&most));
+    }
+
+    fn unpark(word: &NativeWord) {
+        // It cannot fail for a word of this process.
+        let _ = futex::wake(word.low(), futex::Flags::PRIVATE, i32::MAX as u32);
     }
 
     #[inline]
@@ -181,6 +194,16 @@ fn prefetch(_address: *const u8) {}
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct NativeWord(AtomicU64);
+
+impl NativeWord {
+    /// Its lower half, at which the kernel can let threads wait.
+    fn low(&self) -> &AtomicU32 {
+        let first = (&raw const self.0).cast::<AtomicU32>();
+        // SAFETY: both halves of the word are aligned for 32 bits and live as long as it; the
+        // kernel alone looks at one by itself, and it stores nothing.
+        unsafe { &*first.add(usize::from(cfg!(target_endian = "big"))) }
+    }
+}
 
 impl Word for NativeWord {
     // SAFETY: it is an atomic (NATIVE-1), which has the bytes of its value.

@@ -3,8 +3,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use atoll::Database;
 use atoll_sql::SqlSession;
+
+/// The tests measure the process, so each runs alone.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const SESSIONS: usize = 10_000;
 const OPEN: usize = 1000;
@@ -20,6 +26,7 @@ fn status(name: &str) -> usize {
 
 #[test]
 fn ten_thousand_sessions_and_a_thousand_transactions_are_open_at_once() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let db = Database::create(atoll_sql::database_options()).unwrap();
     let mut first = SqlSession::on_database(db.clone());
     first.execute("CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL)").unwrap();
@@ -57,4 +64,40 @@ fn ten_thousand_sessions_and_a_thousand_transactions_are_open_at_once() {
     }
     let sum = first.query_first::<(i64,)>("SELECT sum(v) FROM t", ()).unwrap();
     assert_eq!(sum, Some((2000,)));
+}
+
+/// Processor time that this process has used, in hundredths of a second.
+fn ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn sessions_that_wait_for_a_row_take_no_processor_and_are_woken() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let db = Database::create(atoll_sql::database_options()).unwrap();
+    let mut first = SqlSession::on_database(db.clone());
+    first.execute("CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL)").unwrap();
+    first.execute("INSERT INTO t VALUES (1, 0)").unwrap();
+    first.execute("BEGIN").unwrap();
+    first.execute("UPDATE t SET v = 1 WHERE id = 1").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            let db = db.clone();
+            scope.spawn(move || {
+                let mut session = SqlSession::on_database(db);
+                session.execute("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+            });
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        let before = ticks();
+        std::thread::sleep(Duration::from_secs(2));
+        // Twenty that spin would take all of every processor.
+        let used = ticks() - before;
+        assert!(used < 100, "{used} hundredths of a second of 2 seconds");
+        first.execute("COMMIT").unwrap();
+    });
+    let row = first.query_first::<(i32,)>("SELECT v FROM t WHERE id = 1", ()).unwrap();
+    assert_eq!(row, Some((21,)));
 }

@@ -178,12 +178,23 @@ impl LockList {
 
     /// Unlocks what is held shared.
     pub fn unlock_shared<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
+        self.unlock_shared_and(states, |_| ());
+    }
+
+    /// Unlocks what is held shared, then hands its places to `tell`.
+    pub fn unlock_shared_and<M: Machine>(
+        &mut self,
+        states: &impl States<Lock<M>, Lock<M>>,
+        tell: impl FnOnce(&[Place]),
+    ) {
         M::work(self.shared.len() * work::ENTRY);
         let mut row = states.rows();
-        self.shared.drain(..).for_each(|place| {
-            let lock = if place.is_row() { row(place) } else { states.gap(place) };
+        self.shared.iter().for_each(|place| {
+            let lock = if place.is_row() { row(*place) } else { states.gap(*place) };
             lock.unlock_shared();
         });
+        tell(&self.shared);
+        self.shared.clear();
         // The table of a large list is built again when it is needed.
         self.by_place.clear();
         self.hashed = Count::default();
@@ -194,13 +205,25 @@ impl LockList {
 
     /// Unlocks everything.
     pub fn unlock_all<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
+        self.unlock_all_and(states, |_| ());
+    }
+
+    /// Unlocks everything, then hands the list to `tell`.
+    pub fn unlock_all_and<M: Machine>(
+        &mut self,
+        states: &impl States<Lock<M>, Lock<M>>,
+        tell: impl FnOnce(&Self),
+    ) {
         M::work(self.len() * work::ENTRY);
         let mut row = states.rows();
         let mut lock = |place: Place| {
             if place.is_row() { row(place) } else { states.gap(place) }
         };
-        self.shared.drain(..).for_each(|place| lock(place).unlock_shared());
-        self.exclusive.drain(..).for_each(|place| lock(place).unlock_exclusive());
+        self.shared.iter().for_each(|place| lock(*place).unlock_shared());
+        self.exclusive.iter().for_each(|place| lock(*place).unlock_exclusive());
+        tell(self);
+        self.shared.clear();
+        self.exclusive.clear();
         if self.shared.capacity().max(self.exclusive.capacity()) > KEPT_MAX {
             *self = Self::default();
         } else if !self.by_place.is_empty() {

@@ -7,6 +7,7 @@ pub mod gap;
 pub mod lock;
 pub mod lock_list;
 pub mod optimistic;
+pub mod parking;
 pub mod read_set;
 pub mod row_latch;
 pub mod timestamp;

@@ -26,6 +26,8 @@ const UPKEEP_ROUNDS: u32 = 4096;
 
 /// Rounds of waiting between two questions whether to give up.
 const ROUNDS_PER_QUESTION: u32 = 16;
+/// Later rounds take long, and each asks.
+const ROUNDS_OF_SPINNING: u32 = 128;
 
 /// See the module.
 pub struct Call<'c, S: Scheme<M>, M: Machine> {
@@ -246,7 +248,8 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
                 Err(AbortReason::Denied)
             }
             Conflict::WouldBlock(_)
-                if round.is_multiple_of(ROUNDS_PER_QUESTION) && self.gives_up(*round == 0) =>
+                if (round.is_multiple_of(ROUNDS_PER_QUESTION) || *round > ROUNDS_OF_SPINNING)
+                    && self.gives_up(*round == 0) =>
             {
                 Err(AbortReason::Timeout)
             }

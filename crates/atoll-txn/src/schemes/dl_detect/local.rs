@@ -2,6 +2,7 @@
 
 use super::board::Look;
 use crate::common::lock_list::LockList;
+use crate::common::parking::Ticket;
 use crate::common::wait::Wait;
 use crate::scheme::Place;
 
@@ -14,6 +15,8 @@ pub struct Local {
     /// Whether the board shows that it waits.
     pub(super) is_shown: bool,
     pub(super) look: Look,
+    /// Set while it sleeps until a place is unlocked.
+    pub(super) ticket: Option<Ticket>,
     /// While reads pass by the rows that others hold: how many they have.
     pub(super) passed: Option<u64>,
     /// The row that they have passed by last.
@@ -28,6 +31,7 @@ impl Local {
             wait: Wait::default(),
             is_shown: false,
             look: Look::default(),
+            ticket: None,
             passed: None,
             passed_last: None,
         }

@@ -9,12 +9,15 @@ mod board;
 mod local;
 mod state;
 
+use std::time::Duration;
+
 use atoll_machine::Machine;
 
 use board::Board;
 pub use local::Local;
 pub use state::State;
 
+use crate::common::parking::Parking;
 use crate::scheme::{
     AbortReason, Conflict, Fetch, Place, Scheme, Seen, Start, StatesOf, Target, Writes,
 };
@@ -24,22 +27,29 @@ use crate::schemes::SchemeOptions;
 /// are free again before that.
 const ROUNDS_PER_LOOK: u32 = 32;
 
+/// Rounds of waiting from which on a transaction sleeps until the lock is free.
+const SLEEP_FROM: u32 = 128;
+/// Longest sleep between two searches for a deadlock.
+const SLEEP_MAX: Duration = Duration::from_millis(5);
+
 /// See the module.
 pub struct DlDetect<M: Machine> {
     board: Board<M>,
+    parking: Parking<M>,
     timeout_ns: u64,
 }
 
 impl<M: Machine> DlDetect<M> {
     /// The scheme.
     pub fn new(options: &SchemeOptions) -> Self {
-        Self { board: Board::default(), timeout_ns: options.lock_timeout_ns }
+        let (board, parking) = (Board::default(), Parking::default());
+        Self { board, parking, timeout_ns: options.lock_timeout_ns }
     }
 
     /// Ends the wait for a place, if the transaction has waited for it.
     #[inline]
     fn granted(&self, local: &mut Local, place: Place) {
-        if local.is_shown && local.wait.is_for(place) {
+        if (local.is_shown || local.ticket.is_some()) && local.wait.is_for(place) {
             self.stop_waiting(local);
         }
     }
@@ -50,6 +60,9 @@ impl<M: Machine> DlDetect<M> {
             self.board.clear(local.number);
         }
         local.is_shown = false;
+        if let Some(ticket) = local.ticket.take() {
+            self.parking.leave(&ticket);
+        }
     }
 }
 
@@ -106,7 +119,9 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
     }
 
     fn release_reads(&self, local: &mut Local, states: &impl StatesOf<Self, M>) {
-        local.locks.unlock_shared(states);
+        local.locks.unlock_shared_and(states, |places| {
+            self.parking.unlocked(places.iter().copied());
+        });
     }
 
     fn read_past(&self, local: &mut Local, is_on: bool) -> u64 {
@@ -159,7 +174,8 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
             self.stop_waiting(local);
         }
         let waited_ns = local.wait.go_on::<M>(place, round);
-        if round % ROUNDS_PER_LOOK == ROUNDS_PER_LOOK - 1 {
+        let sleeps = round >= SLEEP_FROM;
+        if sleeps || round % ROUNDS_PER_LOOK == ROUNDS_PER_LOOK - 1 {
             if !local.is_shown {
                 self.board.show(local.number, place, local.locks.places());
                 local.is_shown = true;
@@ -171,7 +187,15 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         if self.timeout_ns == 0 || waited_ns > self.timeout_ns {
             return Err(AbortReason::Timeout);
         }
-        M::wait(round);
+        match &mut local.ticket {
+            _ if !sleeps => M::wait(round),
+            // It tries once more before it sleeps (`PARK-1`).
+            None => local.ticket = Some(self.parking.register(place)),
+            Some(ticket) => {
+                let left = Duration::from_nanos(self.timeout_ns - waited_ns);
+                self.parking.sleep(ticket, left.min(SLEEP_MAX));
+            }
+        }
         Ok(())
     }
 
@@ -180,7 +204,7 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
         self.stop_waiting(local);
         (local.passed, local.passed_last) = (None, None);
-        local.locks.unlock_all(states);
+        local.locks.unlock_all_and(states, |locks| self.parking.unlocked(locks.places()));
     }
 }
 
