@@ -292,6 +292,10 @@ def deliberate(difference):
         fine = difference.atoll if difference.postgres.failure else difference.postgres
         rows = int(fine.tag.rpartition(" ")[2])
         return "order-of-rows" if rows > 1 else None
+    theirs = difference.postgres.failure
+    if theirs and theirs.code == "42804" and "is of type text" in theirs.message:
+        # It has no type from its place, as an argument of coalesce among others.
+        return "parameter-types" if statement.render()[1] else None
     return None
 
 

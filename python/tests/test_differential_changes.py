@@ -81,6 +81,18 @@ def test_the_order_of_rows_excuses_duplicates_of_several_rows_only():
     assert stories.deliberate(difference(False, two, duplicate)) is None
 
 
+def test_a_parameter_without_a_type_is_text_in_postgresql_only():
+    message = 'column "k" is of type bigint but expression is of type text'
+    theirs = Answer(failure=Failure("type", "42804", message))
+    ours = Answer(tag="INSERT 0 1")
+    told = difference(False, theirs, ours)
+    assert stories.deliberate(told) is None
+    rng = random.Random(1)
+    generator = changes.Generator(rng, schemas.make(rng), parameters=1)
+    told.statement = next(one for one in iter(generator.any, None) if one.render()[1] and not one.many)
+    assert stories.deliberate(told) == "parameter-types"
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours", "what"),
     [
