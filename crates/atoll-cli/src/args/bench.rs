@@ -1,12 +1,12 @@
 //! Arguments of `bench` and `torture`; those of each benchmark are in `atoll-bench`.
 
+use atoll::SchemeKind;
 use atoll_bench::durable::checkpoint::CheckpointArgs;
 use atoll_bench::durable::commit::CommitArgs;
 use atoll_bench::durable::recovery::RecoveryArgs;
 use atoll_bench::floor::FloorArgs;
 use atoll_bench::load::LoadArgs;
 use atoll_bench::snapshot::SnapshotArgs;
-use atoll_bench::statements::StatementsArgs;
 use atoll_bench::timestamps::TimestampsArgs;
 use atoll_bench::tpcb::TpcbArgs;
 use atoll_bench::tpcc::TpccArgs;
@@ -29,6 +29,17 @@ pub struct BenchArgs {
     /// The benchmark.
     #[command(subcommand)]
     pub bench: Bench,
+}
+
+/// `atoll bench statements`.
+#[derive(Debug, Args)]
+pub struct StatementsArgs {
+    /// What it runs.
+    #[command(flatten)]
+    pub run: atoll_bench::statements::StatementsArgs,
+    /// Concurrency-control scheme
+    #[arg(long, value_name = "SCHEME", default_value_t = atoll_sql::default_scheme())]
+    pub scheme: SchemeKind,
 }
 
 /// A benchmark.

@@ -12,7 +12,7 @@ mod inspect;
 mod owner;
 mod sql;
 
-pub use bench::{Bench, BenchArgs, OtherTorture, TortureCommand};
+pub use bench::{Bench, BenchArgs, OtherTorture, StatementsArgs, TortureCommand};
 pub use demo::DemoArgs;
 pub use files::{CheckArgs, LogArgs, RestoreArgs};
 pub use global::GlobalArgs;

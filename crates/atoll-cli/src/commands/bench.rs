@@ -2,14 +2,14 @@
 
 use std::fmt::Display;
 
-use atoll::Database;
+use atoll::{Database, DatabaseOptions};
 use atoll_bench::durable::{checkpoint, commit, recovery};
-use atoll_bench::statements::{StatementsArgs, StatementsReport};
+use atoll_bench::statements::StatementsReport;
 use atoll_bench::{BenchError, floor, load, snapshot, statements, timestamps, tpcb, tpcc, ycsb};
 use serde::Serialize;
 
 use super::sql_connection::SqlConnection;
-use crate::args::{Bench, BenchArgs, GlobalArgs};
+use crate::args::{Bench, BenchArgs, GlobalArgs, StatementsArgs};
 use crate::error::Result;
 use crate::output::{Output, Style};
 use crate::progress::Progress;
@@ -62,13 +62,14 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result
     }
 }
 
-/// Times statements on a database in memory, with the scheme that SQL has by default.
+/// Times statements on a database in memory.
 fn statements(
     args: &StatementsArgs,
     progress: &mut Progress,
 ) -> std::result::Result<StatementsReport, BenchError> {
-    let db = Database::create(atoll_sql::database_options())?;
-    statements::run(&mut SqlConnection::new(&db)?, args, progress)
+    let options = DatabaseOptions { scheme: args.scheme, ..atoll_sql::database_options() };
+    let db = Database::create(options)?;
+    statements::run(&mut SqlConnection::new(&db)?, &args.run, progress)
 }
 
 /// Writes a report after its progress was cleared from the screen.

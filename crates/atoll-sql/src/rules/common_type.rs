@@ -2,9 +2,10 @@
 //! merged, and of a list behind `IN`.
 
 use arrow_schema::DataType as ArrowType;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Case, Expr, Operator, lit};
+use datafusion::logical_expr::{Case, Expr, Operator, binary_expr, lit};
 
 use super::canonical::canonical;
 use super::number::{DIGITS_MAX, Number};
@@ -100,6 +101,30 @@ fn aligned(values: Vec<Typed>, join: fn(Number, Number) -> Number) -> Result<Vec
     values.into_iter().map(align).collect()
 }
 
+fn has_parameter(expr: &Expr) -> bool {
+    expr.exists(|one| Ok(matches!(one, Expr::Placeholder(_)))).unwrap_or(true)
+}
+
+/// One condition of at least one, as a tree without long branches.
+fn balanced(
+    mut some: Vec<Expr>,
+    op: Operator,
+    join: &impl Fn(Expr, Operator, Expr) -> Expr,
+) -> Expr {
+    while some.len() > 1 {
+        let mut pairs = some.into_iter();
+        let mut joined = Vec::with_capacity(pairs.len().div_ceil(2));
+        while let Some(left) = pairs.next() {
+            joined.push(match pairs.next() {
+                Some(right) => join(left, op, right),
+                None => left,
+            });
+        }
+        some = joined;
+    }
+    some.pop().unwrap_or_else(|| lit(op == Operator::And))
+}
+
 /// `value IN (…)`. As in PostgreSQL, several constants merge into one type, and anything else is
 /// compared by itself.
 ///
@@ -144,9 +169,18 @@ pub(crate) fn in_list(
         all = all.into_iter().map(in_common).collect::<Result<_>>()?;
         let first = in_common(value)?;
         // Constants are looked up by their bits.
-        let list = all.into_iter().map(|item| canonical(item.expr, &item.arrow)).collect();
-        let value = Box::new(canonical(first.expr, &first.arrow));
-        found = Some(Expr::InList(InList::new(value, list, negated)));
+        let list: Vec<Expr> =
+            all.into_iter().map(|item| canonical(item.expr, &item.arrow)).collect();
+        let value = canonical(first.expr, &first.arrow);
+        // The optimizer merges lists for the same value by the text of their items, as if two
+        // different ones were never equal: parameters may be.
+        found = Some(match list.iter().any(has_parameter) {
+            true => {
+                let one = |item| binary_expr(value.clone(), op, item);
+                balanced(list.into_iter().map(one).collect(), both, &join)
+            }
+            false => Expr::InList(InList::new(Box::new(value), list, negated)),
+        });
     }
     for item in singles {
         let one = compare(value.clone(), op, item)?;

@@ -254,3 +254,19 @@ fn a_wrong_query_is_told_the_same_within_a_transaction_that_has_changed_somethin
     let failed = error(&mut session, "SELECT nme FROM item");
     assert_eq!((failed.sqlstate(), failed.position()), ("42703", Some((1, 8))), "{failed}");
 }
+
+/// The optimizer subtracts one list from another by the text of the items.
+#[test]
+fn lists_of_parameters_are_compared_by_their_values() {
+    let mut session = session(ITEMS);
+    let sql = "SELECT id FROM item WHERE name IN ($1, $2, $3) AND name NOT IN ($4, $5, $6)";
+    let mut found = |values: [&str; 6]| session.query::<(i32,)>(sql, values).unwrap();
+    assert_eq!(found(["tea", "x", "y", "tea", "y", "z"]), []);
+    assert_eq!(found(["tea", "x", "y", "x", "y", "z"]), [(1,)]);
+    // Constants are taken out of a text before it is planned.
+    let constants = "SELECT id FROM item WHERE name IN ('tea', 'x') AND name NOT IN ('y', 'tea')";
+    assert_eq!(session.query::<(i32,)>(constants, ()).unwrap(), []);
+    let both = "SELECT id FROM item WHERE name IN ($1, $2) AND name IN ($3, $4)";
+    let values = ["tea", "x", "y", "tea"];
+    assert_eq!(session.query::<(i32,)>(both, values).unwrap(), [(1,)]);
+}
