@@ -42,10 +42,10 @@ impl Settings {
     /// The options of a database with these settings.
     #[must_use]
     pub fn options(&self) -> DatabaseOptions {
+        let scheme = self.scheme();
         DatabaseOptions {
-            scheme: self.scheme(),
-            // A statement waits as long as it takes; a deadlock is found.
-            lock_timeout: Duration::MAX,
+            scheme,
+            lock_timeout: atoll_sql::lock_timeout(scheme),
             memory_limit_bytes: self.memory_limit_bytes,
             snapshot_age_max: self.snapshot_age_max,
             snapshot_bytes_max: self.snapshot_bytes_max,

@@ -346,6 +346,7 @@ fn indexes_are_shown_and_hold_when_the_database_is_opened_again() {
             serde_json::json!([
                 {"name": "t_mail_key", "columns": ["mail"], "unique": true},
                 {"name": "by_age", "columns": ["age", "id"], "unique": false},
+                {"name": "t_pkey", "columns": ["id"], "unique": false},
             ])
         );
     }

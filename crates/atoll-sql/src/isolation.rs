@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use atoll::DatabaseOptions;
+use atoll::{DatabaseOptions, SchemeKind};
 use sqlparser::ast::{
     Expr, Set, TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value,
 };
@@ -31,10 +31,20 @@ pub fn default_scheme() -> atoll::SchemeKind {
     schemes.find(|scheme| scheme.releases_reads()).unwrap_or_default()
 }
 
+/// How long writers of a database that is used through SQL wait for each other under a scheme: as
+/// long as it takes where deadlocks are found, elsewhere as in any database.
+pub fn lock_timeout(scheme: SchemeKind) -> Duration {
+    match scheme.releases_reads() {
+        true => Duration::MAX,
+        false => DatabaseOptions::default().lock_timeout,
+    }
+}
+
 /// The options of a database in memory that is used through SQL: the [`default_scheme`], and
 /// writers wait for each other as long as it takes, for deadlocks are found.
 pub fn database_options() -> DatabaseOptions {
-    let (scheme, lock_timeout) = (default_scheme(), Duration::MAX);
+    let scheme = default_scheme();
+    let lock_timeout = lock_timeout(scheme);
     DatabaseOptions { scheme, lock_timeout, ..DatabaseOptions::default() }
 }
 

@@ -68,7 +68,7 @@ pub use error::{Cause, ChangeError, SqlError, SqlErrorKind};
 pub use infer::{Created, create_table_from};
 pub use input::Input;
 pub use interrupt::Question;
-pub use isolation::{database_options, default_scheme};
+pub use isolation::{database_options, default_scheme, lock_timeout};
 pub use limits::{QueryLimits, QueryMemory, query_limits, set_query_limits};
 pub use literal::Literal;
 pub use load::{Format, LoadOptions, Loaded, OnConflict, Progress};

@@ -81,7 +81,8 @@ pub struct OltpArgs {
     /// Move what exceeds the budget to this node of slower memory, and read it there
     #[arg(long, value_name = "NODE", requires = "budget_mib", group = "beyond")]
     pub cold_node: Option<u32>,
-    /// Transactions wait for each other as long as it takes; set by the workload.
+    /// Transactions wait for each other as long as it takes, where deadlocks are found; set by the
+    /// workload.
     #[arg(skip)]
     #[serde(skip)]
     pub waits: bool,
@@ -178,7 +179,10 @@ impl OltpArgs {
             ready_bytes: self.ready_mib.unwrap_or(0).saturating_mul(1 << 20),
             memory_budget_bytes: self.budget_mib.map(|mib| mib.saturating_mul(1 << 20)),
             cold_node: self.cold_node.map(NodeId),
-            lock_timeout: if self.waits { Duration::MAX } else { usual.lock_timeout },
+            lock_timeout: match self.waits && self.scheme.releases_reads() {
+                true => Duration::MAX,
+                false => usual.lock_timeout,
+            },
             ..usual
         }
     }

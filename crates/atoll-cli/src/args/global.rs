@@ -79,14 +79,14 @@ pub struct GlobalArgs {
 impl GlobalArgs {
     /// The settings of a database that this process owns.
     pub fn database_options(&self, owner: &OwnerArgs) -> atoll::DatabaseOptions {
+        let scheme = owner.scheme.unwrap_or_else(atoll_sql::default_scheme);
         atoll::DatabaseOptions {
             memory_limit_bytes: self.memory,
             nodes: self.nodes,
             snapshot_age_max: self.snapshot_age_max,
             snapshot_bytes_max: self.snapshot_bytes_max,
-            scheme: owner.scheme.unwrap_or_else(atoll_sql::default_scheme),
-            // A statement waits as long as it takes; a deadlock is found.
-            lock_timeout: Duration::MAX,
+            scheme,
+            lock_timeout: atoll_sql::lock_timeout(scheme),
             durability: owner.durability,
             checkpoint_interval: owner.checkpoint_every,
             node_folders: owner.node_folders.clone(),
