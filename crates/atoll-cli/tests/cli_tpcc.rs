@@ -24,7 +24,7 @@ fn tpcc(scheme: SchemeKind, more: &[&str]) -> Command {
 fn the_conditions_hold_after_sql_under_every_scheme() {
     for scheme in SchemeKind::ALL {
         // The program itself checks them.
-        let done = tpcc(*scheme, &["--seconds", "0.3"]).output().unwrap();
+        let done = tpcc(*scheme, &["--transactions", "300"]).output().unwrap();
         assert!(done.status.success(), "{scheme}: {}", String::from_utf8_lossy(&done.stderr));
         let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
         let transactions = report["transactions"].as_array().unwrap();
@@ -43,7 +43,7 @@ fn the_conditions_hold_when_the_process_was_killed() {
         let told = BufReader::new(running.stderr.take().unwrap());
         let runs = told.lines().map_while(Result::ok).any(|line| line.contains("measuring"));
         assert!(runs, "{scheme}");
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(1000));
         running.kill().unwrap();
         running.wait().unwrap();
         let mut made = std::fs::read_dir(folder.path()).unwrap().flatten();
