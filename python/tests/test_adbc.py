@@ -284,7 +284,7 @@ def test_another_process_is_read(new_owner, runtime_dir):
                 one(connection, "DELETE FROM t")
             assert raised.value.sqlstate == "25006"
     with pytest.raises(manager.ProgrammingError) as raised:
-        adbc.connect("attach:nobody", runtime_dir=runtime_dir)
+        adbc.connect("attach:missing", runtime_dir=runtime_dir)
     assert raised.value.sqlstate == "3D000"
 
 

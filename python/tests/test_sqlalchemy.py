@@ -169,7 +169,7 @@ def test_sessions_of_the_orm(either):
         session.delete(session.get(Owner, 1))
         session.commit()
         assert session.scalar(sa.select(sa.func.count()).select_from(Account)) == 0
-        session.add(Owner(name="nobody"))
+        session.add(Owner(name="Eve"))
         with pytest.raises(exc.IntegrityError, match="no autoincrement: give each row its key"):
             session.commit()
 
@@ -333,7 +333,7 @@ def test_what_there_is(engine):
         with pytest.raises(NotImplementedError, match="Atoll does not tell"):
             call("owner")
     with pytest.raises(exc.NoSuchTableError):
-        found.get_columns("nobody")
+        found.get_columns("missing")
     metadata = sa.MetaData()
     metadata.reflect(engine)
     assert metadata.tables["owner"].primary_key.columns.keys() == ["id"]

@@ -13,7 +13,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType as ArrowType, SchemaRef, TimeUnit};
 use atoll::{ArrowRows, Column, DataType, Schema, arrow_type};
-use atoll_sql::in_words_of_sql;
+use atoll_sql::{in_words_of_sql, narrowest_column_type};
 
 /// Why rows cannot be those of a table.
 #[derive(Debug)]
@@ -31,35 +31,6 @@ pub enum RowsError {
 }
 
 type Result<T> = std::result::Result<T, RowsError>;
-
-/// The column type for values of an Arrow type; no narrower than needed.
-fn column_type(arrow: &ArrowType) -> Option<DataType> {
-    Some(match arrow {
-        ArrowType::Boolean => DataType::Bool,
-        ArrowType::Int8 | ArrowType::UInt8 | ArrowType::Int16 => DataType::Int16,
-        ArrowType::UInt16 | ArrowType::Int32 => DataType::Int32,
-        ArrowType::UInt32 | ArrowType::Int64 => DataType::Int64,
-        ArrowType::UInt64 => DataType::Decimal { precision: 20, scale: 0 },
-        ArrowType::Float16 | ArrowType::Float32 => DataType::Float32,
-        ArrowType::Float64 => DataType::Float64,
-        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
-        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Binary,
-        ArrowType::FixedSizeBinary(width) => DataType::FixedBinary(u32::try_from(*width).ok()?),
-        ArrowType::Date32 => DataType::Date,
-        ArrowType::Date64 | ArrowType::Timestamp(..) => DataType::Timestamp,
-        ArrowType::Decimal32(precision, scale)
-        | ArrowType::Decimal64(precision, scale)
-        | ArrowType::Decimal128(precision, scale)
-        | ArrowType::Decimal256(precision, scale)
-            if *precision <= 38 =>
-        {
-            DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
-        }
-        ArrowType::Dictionary(_, values) => column_type(values)?,
-        ArrowType::RunEndEncoded(_, values) => column_type(values.data_type())?,
-        _ => return None,
-    })
-}
 
 /// Incoming rows as record batches.
 pub struct IncomingRows {
@@ -91,7 +62,8 @@ impl IncomingRows {
             let (name, arrow) = (field.name(), field.data_type());
             // A column without any value can have any type.
             let untyped = is_untyped(arrow);
-            let data_type = if untyped { Some(DataType::Text) } else { column_type(arrow) };
+            let data_type =
+                if untyped { Some(DataType::Text) } else { narrowest_column_type(arrow) };
             let data_type = data_type.ok_or_else(|| {
                 let arrow = in_words_of_sql(&arrow.to_string());
                 RowsError::Value(format!("column \"{name}\" has type {arrow}, which no table has"))
@@ -209,7 +181,10 @@ pub fn is_untyped(arrow: &ArrowType) -> bool {
 /// Whether values of an Arrow type can be stored in a column; [`fit_array`] refuses those that
 /// cannot be stored exactly.
 fn fits(given: &ArrowType, wanted: DataType) -> bool {
-    let Some(narrowest) = column_type(given) else { return is_untyped(given) };
+    if is_untyped(given) {
+        return true;
+    }
+    let Some(narrowest) = narrowest_column_type(given) else { return false };
     let integer = |data_type| {
         matches!(data_type, DataType::Int16 | DataType::Int32 | DataType::Int64)
             || matches!(data_type, DataType::Decimal { scale: 0, .. })

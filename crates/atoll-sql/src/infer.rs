@@ -107,7 +107,7 @@ fn parquet_columns(input: &Input, table: &str, key: &[&str]) -> Result<Columns, 
     };
     let untyped = fields.iter().zip(&names.names).filter_map(is_untyped).collect();
     let columns = fields.iter().zip(names.names).map(|(field, name)| {
-        let data_type = of_arrow(field.data_type()).ok_or_else(|| {
+        let data_type = narrowest_column_type(field.data_type()).ok_or_else(|| {
             SqlError::unsupported(format!(
                 "column \"{name}\" of the file has the type {}, which no table has",
                 field.data_type()
@@ -120,7 +120,7 @@ fn parquet_columns(input: &Input, table: &str, key: &[&str]) -> Result<Columns, 
 }
 
 /// The narrowest type of a column that holds every value of an Arrow type.
-fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
+pub fn narrowest_column_type(arrow: &ArrowType) -> Option<DataType> {
     Some(match arrow {
         ArrowType::Boolean => DataType::Bool,
         ArrowType::Int8 | ArrowType::UInt8 | ArrowType::Int16 => DataType::Int16,
@@ -148,8 +148,8 @@ fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
         }
         // A column without any value.
         ArrowType::Null => DataType::Text,
-        ArrowType::Dictionary(_, values) => of_arrow(values)?,
-        ArrowType::RunEndEncoded(_, values) => of_arrow(values.data_type())?,
+        ArrowType::Dictionary(_, values) => narrowest_column_type(values)?,
+        ArrowType::RunEndEncoded(_, values) => narrowest_column_type(values.data_type())?,
         _ => return None,
     })
 }

@@ -65,7 +65,7 @@ mod wording;
 
 pub use copy::copy_from;
 pub use error::{Cause, ChangeError, SqlError, SqlErrorKind};
-pub use infer::{Created, create_table_from};
+pub use infer::{Created, create_table_from, narrowest_column_type};
 pub use input::Input;
 pub use interrupt::Question;
 pub use isolation::{database_options, default_scheme, lock_timeout};

@@ -113,8 +113,7 @@ fn of_select(select: &mut Select, is_result: bool) {
         }
         // Clauses of the same query see no name that was not written.
         let given = if is_unique && !is_result { name } else { format!("{name}{MARK}{number}") };
-        let placeholder = Expr::Identifier(Ident::new(String::new()));
-        let expr = std::mem::replace(expr, placeholder);
+        let expr = expr.clone();
         *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', given) };
     }
 }
