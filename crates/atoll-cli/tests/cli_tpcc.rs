@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use atoll::{Database, DatabaseOptions, SchemeKind};
 use atoll_bench::tpcc::{Size, check};
@@ -20,11 +20,25 @@ fn tpcc(scheme: SchemeKind, more: &[&str]) -> Command {
     command
 }
 
+/// The output of a run that ends: writers that wait for each other for ever would not.
+fn output(mut command: Command, scheme: SchemeKind) -> Output {
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begin = Instant::now();
+    while running.try_wait().unwrap().is_none() {
+        if begin.elapsed() > Duration::from_secs(120) {
+            running.kill().unwrap();
+            panic!("{scheme}: the transactions do not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.wait_with_output().unwrap()
+}
+
 #[test]
 fn the_conditions_hold_after_sql_under_every_scheme() {
     for scheme in SchemeKind::ALL {
         // The program itself checks them.
-        let done = tpcc(*scheme, &["--transactions", "300"]).output().unwrap();
+        let done = output(tpcc(*scheme, &["--transactions", "300"]), *scheme);
         assert!(done.status.success(), "{scheme}: {}", String::from_utf8_lossy(&done.stderr));
         let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
         let transactions = report["transactions"].as_array().unwrap();

@@ -259,3 +259,33 @@ fn a_row_that_does_not_match_is_not_held_and_a_failed_transaction_holds_nothing(
     assert_eq!(tag(&mut one, "COMMIT"), "ROLLBACK");
     assert_eq!(rows(&mut one, "SELECT v FROM r ORDER BY k"), ["3", "2"]);
 }
+
+/// A query waits for a row that another transaction has changed. That one goes on to change a row
+/// which the query has read already: there is no deadlock, and the query sees both changes.
+#[test]
+fn a_query_that_waits_holds_nothing_that_it_has_only_read() {
+    let db = patient();
+    let mut first = SqlSession::on_database(db.clone());
+    tag(&mut first, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL)");
+    tag(&mut first, "INSERT INTO t VALUES (1, 0), (2, 0), (3, 0)");
+    tag(&mut first, "BEGIN");
+    tag(&mut first, "UPDATE t SET v = 20 WHERE id = 2");
+    let (told, waits) = channel();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let mut second = SqlSession::on_database(db);
+            tag(&mut second, "BEGIN");
+            // From now on its queries run inside it.
+            tag(&mut second, "UPDATE t SET v = 30 WHERE id = 3");
+            told.send(()).unwrap();
+            let seen = rows(&mut second, "SELECT v FROM t WHERE id BETWEEN 1 AND 3 ORDER BY id");
+            tag(&mut second, "COMMIT");
+            seen
+        });
+        waits.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        tag(&mut first, "UPDATE t SET v = 10 WHERE id = 1");
+        tag(&mut first, "COMMIT");
+        assert_eq!(reader.join().unwrap(), ["10", "20", "30"]);
+    });
+}
