@@ -376,15 +376,9 @@ class Worker:
         return play, difference, theirs
 
     def _differs(self, play, difference, result):
-        name = deliberate(play, difference)
-        if name:
-            result.counts[f"deliberate: {name}"] += 1
+        if not result.wants(deliberate(play, difference), difference, self.seen, self.options.each):
             return
         signature = difference.signature()
-        result.counts[f"DIFFERENT: {signature}"] += 1
-        self.seen[signature] += 1
-        if self.seen[signature] > self.options.each:
-            return
         if self.options.minimise:
             play, found = minimise(self.arenas[0], play, signature)
             difference = found or difference

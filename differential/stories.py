@@ -361,15 +361,9 @@ class Worker:
         return result
 
     def _differs(self, story, difference, result):
-        name = deliberate(difference)
-        if name:
-            result.counts[f"deliberate: {name}"] += 1
+        if not result.wants(deliberate(difference), difference, self.seen, self.options.each):
             return
         signature = difference.signature()
-        result.counts[f"DIFFERENT: {signature}"] += 1
-        self.seen[signature] += 1
-        if self.seen[signature] > self.options.each:
-            return
         original = difference.played[-1]
         if self.options.minimise:
             story, found = minimise(story, self.stage, signature, lambda sql: self.beat(-1, sql))

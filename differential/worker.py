@@ -46,6 +46,17 @@ class BatchResult:
     #: One statement for each pair of sorts of errors that are not the same.
     pairs: dict = field(default_factory=dict)
 
+    def wants(self, deliberate, difference, seen, most):
+        """Counts a difference, on purpose if `deliberate` is its name; whether it is a finding, of
+        which no more than `most` have its signature. `seen` counts those of all batches."""
+        if deliberate:
+            self.counts[f"deliberate: {deliberate}"] += 1
+            return False
+        signature = difference.signature()
+        self.counts[f"DIFFERENT: {signature}"] += 1
+        seen[signature] += 1
+        return seen[signature] <= most
+
 
 class Worker:
     """The databases of a process, and what it has seen."""
