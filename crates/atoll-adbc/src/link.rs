@@ -15,7 +15,7 @@ use adbc_core::CancelHandle;
 use adbc_core::error::{Error, Status};
 use atoll::machine::fork::Mark;
 use atoll::{Attachment, Snapshot};
-use atoll_sql::{Description, Literal, Outcome, Question, SqlSession};
+use atoll_sql::{Description, Literal, Outcome, QueryStream, Question, SqlError, SqlSession};
 
 use crate::errors::{ROLLED_BACK, Result, error, of_database, of_sql, wrong_state};
 use crate::registry::Shared;
@@ -224,7 +224,10 @@ impl Core {
         match &mut self.session {
             Session::Live(session) if session.in_transaction() => {
                 let ended = session.execute(how).map_err(|error| of_sql(&error, how))?;
-                check_end(how, &ended)
+                match ended {
+                    Outcome::Done { tag, .. } => check_end(how, &tag),
+                    _ => Ok(()),
+                }
             }
             Session::Live(_) => Ok(()),
             Session::Reading(snapshot) => {
@@ -242,12 +245,35 @@ impl Core {
         values: &[Literal],
         question: &Arc<Question>,
     ) -> Result<Outcome> {
-        let word = first_word(text);
-        self.enter(&word)?;
-        let outcome = match &mut self.session {
+        let run = |session: &mut SqlSession| session.execute_with(text, values);
+        let outcome = self.with_session(text, question, run)?;
+        if let Outcome::Done { tag, .. } = &outcome {
+            check_end(&first_word(text), tag)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Runs one statement; the rows of a query come as they are read.
+    pub(crate) fn stream(&mut self, text: &str, question: &Arc<Question>) -> Result<QueryStream> {
+        let stream = self.with_session(text, question, |session| session.stream(text, ()))?;
+        if let Some((tag, _)) = stream.change() {
+            check_end(&first_word(text), tag)?;
+        }
+        Ok(stream)
+    }
+
+    /// Lends the session to a statement with this text.
+    fn with_session<R>(
+        &mut self,
+        text: &str,
+        question: &Arc<Question>,
+        run: impl FnOnce(&mut SqlSession) -> std::result::Result<R, SqlError>,
+    ) -> Result<R> {
+        self.enter(&first_word(text))?;
+        let done = match &mut self.session {
             Session::Live(session) => {
                 session.set_interrupt(Some(Arc::clone(question)));
-                session.execute_with(text, values)
+                run(session)
             }
             Session::Reading(held) => {
                 let snapshot = match held.take() {
@@ -259,13 +285,11 @@ impl Core {
                 }
                 let mut session = SqlSession::on_snapshot(snapshot);
                 session.set_interrupt(Some(Arc::clone(question)));
-                session.execute_with(text, values)
+                run(&mut session)
             }
             Session::Ended => return Err(ended()),
         };
-        let outcome = outcome.map_err(|error| of_sql(&error, text))?;
-        check_end(&word, &outcome)?;
-        Ok(outcome)
+        done.map_err(|error| of_sql(&error, text))
     }
 
     /// Begins a transaction, or ends one, before a statement that begins with this word.
@@ -380,9 +404,8 @@ fn is_conflict(error: &Error) -> bool {
 }
 
 /// Checks that a transaction that was to be committed was committed.
-fn check_end(word: &str, outcome: &Outcome) -> Result<()> {
-    let rolled_back = matches!(outcome, Outcome::Done { tag, .. } if tag == "ROLLBACK");
-    if rolled_back && matches!(word, "COMMIT" | "END") {
+fn check_end(word: &str, tag: &str) -> Result<()> {
+    if tag == "ROLLBACK" && matches!(word, "COMMIT" | "END") {
         let message = "the transaction was rolled back, because a statement of it had failed";
         return Err(error(Status::IO, ROLLED_BACK, message));
     }

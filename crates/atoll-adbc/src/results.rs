@@ -1,6 +1,5 @@
 //! Results of statements as Arrow streams.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use adbc_core::error::Status;
@@ -8,24 +7,34 @@ use arrow_array::{
     Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, new_null_array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use atoll_sql::{QueryMemory, QueryResult};
+use atoll_sql::{QueryMemory, QueryResult, QueryStream};
 
-use crate::errors::{Result, error};
+use crate::errors::{Result, error, of_sql};
 
 /// A stream, as the driver gives it away.
 pub(crate) type Stream = Box<dyn RecordBatchReader + Send + 'static>;
 
-/// The rows of a statement. Their memory counts as that of queries while they wait here.
+/// The rows of a statement: kept, and their memory then counts as that of queries, or computed while
+/// they are read.
 pub(crate) struct Rows {
     schema: SchemaRef,
-    batches: VecDeque<RecordBatch>,
+    batches: Box<dyn Iterator<Item = Batch> + Send>,
     _memory: Vec<QueryMemory>,
 }
 
+type Batch = std::result::Result<RecordBatch, ArrowError>;
+
 impl Rows {
+    fn new(
+        schema: SchemaRef,
+        batches: impl IntoIterator<Item = Batch, IntoIter: Send + 'static>,
+    ) -> Self {
+        Self { schema, batches: Box::new(batches.into_iter()), _memory: Vec::new() }
+    }
+
     /// No rows with these columns.
     pub(crate) fn none(schema: SchemaRef) -> Self {
-        Self { schema, batches: VecDeque::new(), _memory: Vec::new() }
+        Self::new(schema, [])
     }
 
     /// The rows of all results, which are those of one statement with different parameters.
@@ -35,41 +44,52 @@ impl Rows {
     pub(crate) fn of(results: Vec<QueryResult>) -> Result<Self> {
         let memory = results.iter().filter_map(QueryResult::memory).collect();
         let schema = common(&results)?;
-        let mut batches = VecDeque::new();
+        let mut batches = Vec::new();
         for batch in results.into_iter().flat_map(QueryResult::into_batches) {
-            batches.push_back(under(&schema, &batch, |column, wanted| {
+            batches.push(Ok(under(&schema, &batch, |column, wanted| {
                 // All are NULL, see `common`.
                 let same = column.data_type() == wanted;
                 if same { Arc::clone(column) } else { new_null_array(wanted, column.len()) }
-            })?);
+            })?));
         }
-        Ok(Self { schema, batches, _memory: memory })
+        Ok(Self { _memory: memory, ..Self::new(schema, batches) })
+    }
+
+    /// The rows of a statement with this text, as they come. The first batch is waited for, because
+    /// an error of the stream reaches clients without its SQLSTATE.
+    ///
+    /// # Errors
+    /// Those of the statement that come before its first rows.
+    pub(crate) fn streamed(mut stream: QueryStream, text: &str) -> Result<Self> {
+        let first = stream.next_batch().map_err(|error| of_sql(&error, text))?;
+        let text = text.to_owned();
+        let in_words = move |error| ArrowError::ExternalError(Box::new(of_sql(&error, &text)));
+        let schema = stream.schema();
+        let rest = stream.map(move |batch| batch.map_err(&in_words));
+        Ok(Self::new(schema, first.into_iter().map(Ok).chain(rest)))
     }
 
     /// The same rows, with texts and bytes in the types that all functions of older libraries
-    /// support.
-    ///
-    /// # Errors
-    /// More than two gigabytes of text in a batch.
-    pub(crate) fn without_views(self) -> Result<Self> {
+    /// support. More than two gigabytes of text in a batch are an error of the batch.
+    pub(crate) fn without_views(self) -> Self {
         let schema = Arc::new(schema_without_views(&self.schema));
-        let batches = self.batches.iter().map(|batch| {
-            let columns = batch.columns().iter().zip(schema.fields());
+        let wanted = Arc::clone(&schema);
+        let batches = self.batches.map(move |batch| {
+            let batch = batch?;
+            let columns = batch.columns().iter().zip(wanted.fields());
             let columns =
                 columns.map(|(column, field)| arrow_cast::cast(column, field.data_type()));
-            let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
-            made(&schema, columns, batch.num_rows())
+            made(&wanted, columns.collect::<std::result::Result<_, _>>()?, batch.num_rows())
         });
-        let batches = batches.collect::<std::result::Result<_, _>>()?;
-        Ok(Self { schema, batches, _memory: self._memory })
+        Self { _memory: self._memory, ..Self::new(schema, batches) }
     }
 }
 
 impl Iterator for Rows {
-    type Item = std::result::Result<RecordBatch, ArrowError>;
+    type Item = Batch;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.batches.pop_front().map(Ok)
+        self.batches.next()
     }
 }
 
@@ -94,7 +114,7 @@ pub(crate) fn schema_without_views(schema: &Schema) -> Schema {
 
 /// One batch as a stream.
 pub(crate) fn stream_of(batch: RecordBatch) -> Stream {
-    Box::new(Rows { schema: batch.schema(), batches: VecDeque::from([batch]), _memory: Vec::new() })
+    Box::new(Rows::new(batch.schema(), [Ok(batch)]))
 }
 
 /// The columns of all results. A column of NULLs only has the type that it has for other

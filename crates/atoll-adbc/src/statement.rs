@@ -69,8 +69,9 @@ impl Statement {
         self.text.as_deref().ok_or_else(|| wrong_state("the statement has no query; set one"))
     }
 
-    /// Runs it and returns what it has returned.
-    fn run(&mut self) -> Result<(Rows, u64)> {
+    /// Runs it and returns what it has returned; if `streams`, the rows of a query are computed
+    /// while they are read, and not counted.
+    fn run(&mut self, streams: bool) -> Result<(Rows, Option<u64>)> {
         let bound = self.bound.take();
         let cancels = [self.cancel.clone(), self.link.cancel.clone()];
         cancels.iter().for_each(Cancel::clear);
@@ -79,18 +80,20 @@ impl Statement {
             Arc::new(move || cancels.iter().any(Cancel::is_set))
         };
         let done = match (&self.target.table, bound) {
-            (Some(table), Some(data)) => self.insert(table, data, &question),
+            (Some(table), Some(data)) => {
+                self.insert(table, data, &question).map(|(rows, count)| (rows, Some(count)))
+            }
             (Some(table), None) => {
                 Err(wrong_state(format!("no data are bound for table \"{table}\"")))
             }
-            (None, bound) => self.run_text(bound, &question),
+            (None, bound) => self.run_text(bound, &question, streams),
         };
         let (rows, count) = done.map_err(|error| match error.status {
             // A source of data that was cut off.
             Status::InvalidData if question() => cancelled(),
             _ => error,
         })?;
-        Ok((if self.defaults.views { rows } else { rows.without_views()? }, count))
+        Ok((if self.defaults.views { rows } else { rows.without_views() }, count))
     }
 
     fn insert(
@@ -114,11 +117,12 @@ impl Statement {
         &self,
         bound: Option<Box<dyn RecordBatchReader + Send>>,
         question: &Arc<Question>,
-    ) -> Result<(Rows, u64)> {
+        streams: bool,
+    ) -> Result<(Rows, Option<u64>)> {
         let text = self.text()?;
         let texts = statements(text);
         let Some(bound) = bound else {
-            return self.link.with(|core| run_each(core, &texts, question));
+            return self.link.with(|core| run_each(core, &texts, question, streams));
         };
         let [text] = texts.as_slice() else {
             let count = texts.len();
@@ -129,7 +133,8 @@ impl Statement {
         let asked = Arc::clone(question);
         let bound = Watched { data: bound, is_cancelled: move || asked() };
         let lists = parameters::lists(bound, self.by_name)?;
-        self.link.with(|core| run_for(core, text, &lists, question))
+        let (rows, count) = self.link.with(|core| run_for(core, text, &lists, question))?;
+        Ok((rows, Some(count)))
     }
 
     /// The description of its one statement.
@@ -151,22 +156,36 @@ fn cancelled() -> Error {
 }
 
 /// Runs statements without values one after the other. The result is that of the last.
-fn run_each(core: &mut Core, texts: &[&str], question: &Arc<Question>) -> Result<(Rows, u64)> {
-    let mut last = Done::default();
-    for (at, text) in texts.iter().enumerate() {
-        let outcome = core.run(text, &[], question).map_err(|mut error| {
-            if texts.len() > 1 {
+fn run_each(
+    core: &mut Core,
+    texts: &[&str],
+    question: &Arc<Question>,
+    streams: bool,
+) -> Result<(Rows, Option<u64>)> {
+    let Some((last, earlier)) = texts.split_last() else {
+        return Err(error(Status::InvalidArguments, "42601", "the text holds no statement"));
+    };
+    let numbered = |at: usize| {
+        let is_only = earlier.is_empty();
+        move |mut error: Error| {
+            if !is_only {
                 error.message = format!("statement {}: {}", at + 1, error.message);
             }
             error
-        })?;
-        last = Done::default();
-        last.add(outcome);
+        }
+    };
+    for (at, text) in earlier.iter().enumerate() {
+        core.run(text, &[], question).map_err(numbered(at))?;
     }
-    if texts.is_empty() {
-        return Err(error(Status::InvalidArguments, "42601", "the text holds no statement"));
+    let numbered = numbered(earlier.len());
+    if streams {
+        let stream = core.stream(last, question).map_err(&numbered)?;
+        let count = stream.change().map(|(_, rows)| rows);
+        return Ok((Rows::streamed(stream, last).map_err(numbered)?, count));
     }
-    Ok((Rows::of(last.results)?, last.rows))
+    let mut done = Done::default();
+    done.add(core.run(last, &[], question).map_err(numbered)?);
+    Ok((Rows::of(done.results)?, Some(done.rows)))
 }
 
 /// Runs a statement for each list of values: all changes or none, and all rows one after the other.
@@ -284,14 +303,14 @@ impl adbc_core::Statement for Statement {
     }
 
     fn execute(&mut self) -> Result<Stream> {
-        let (rows, count) = guarded(|| self.run())?;
+        let (rows, count) = guarded(|| self.run(true))?;
         tally::note(count);
         Ok(Box::new(rows))
     }
 
     fn execute_update(&mut self) -> Result<Option<i64>> {
-        let (_, count) = guarded(|| self.run())?;
-        Ok(i64::try_from(count).ok())
+        let (_, count) = guarded(|| self.run(false))?;
+        Ok(count.and_then(|count| i64::try_from(count).ok()))
     }
 
     fn execute_schema(&mut self) -> Result<Schema> {

@@ -9,9 +9,10 @@ thread_local! {
     static ROWS: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
-/// Notes the rows of a statement: those that it returned, or those that it changed.
-pub(crate) fn note(rows: u64) {
-    ROWS.set(i64::try_from(rows).ok());
+/// Notes the rows of a statement: those that it returned, or those that it changed; `None` where
+/// they are yet to be read.
+pub(crate) fn note(rows: Option<u64>) {
+    ROWS.set(rows.and_then(|rows| i64::try_from(rows).ok()));
 }
 
 /// Takes what was noted on this thread.

@@ -24,29 +24,24 @@ use crate::scan::SnapshotScan;
 /// An answer that waits for nothing.
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// The tables of one snapshot, or of none between two statements.
+/// The tables of one snapshot.
 #[derive(Clone)]
 pub(crate) struct SnapshotCatalog {
-    snapshot: Option<Snapshot>,
+    snapshot: Snapshot,
 }
 
 impl SnapshotCatalog {
     /// The catalog of a snapshot.
     pub(crate) fn of(snapshot: Snapshot) -> Self {
-        Self { snapshot: Some(snapshot) }
-    }
-
-    /// A catalog without tables, which holds no lease.
-    pub(crate) fn empty() -> Self {
-        Self { snapshot: None }
+        Self { snapshot }
     }
 
     fn find(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let Some(snapshot) = self.snapshot.as_ref().filter(|_| self.table_exist(name)) else {
+        if !self.table_exist(name) {
             return Ok(None);
-        };
-        let table = snapshot.table(name).map_err(external)?;
-        Ok(Some(Arc::new(SnapshotProvider::new(snapshot.clone(), table))))
+        }
+        let table = self.snapshot.table(name).map_err(external)?;
+        Ok(Some(Arc::new(SnapshotProvider::new(self.snapshot.clone(), table))))
     }
 }
 
@@ -68,7 +63,7 @@ impl CatalogProvider for SnapshotCatalog {
 
 impl SchemaProvider for SnapshotCatalog {
     fn table_names(&self) -> Vec<String> {
-        self.snapshot.as_ref().map(Snapshot::tables).unwrap_or_default()
+        self.snapshot.tables()
     }
 
     fn table<'a, 'b, 'c>(&'a self, name: &'b str) -> Answer<'c, Option<Arc<dyn TableProvider>>>

@@ -70,6 +70,10 @@ impl SchemeVisitor<Native> for Large {
             let read = worker.read(&table, &[id.into()], &[1]).unwrap();
             assert_eq!(read, (id % 2 == 0).then(|| vec![Value::Int64(-id)]));
         }
+        // What it has read it changes.
+        for id in (0..ROWS).step_by(2) {
+            assert!(worker.update(&table, &[id.into()], &[(1, id.into())]).unwrap());
+        }
         worker.commit().unwrap();
     }
 }

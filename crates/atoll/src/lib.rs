@@ -36,6 +36,7 @@ mod reservation;
 pub mod restore;
 mod restore_point;
 mod session;
+mod sharing;
 mod snapshot;
 mod snapshot_table;
 mod table;

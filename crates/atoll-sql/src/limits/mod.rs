@@ -8,6 +8,7 @@
 //! - `LIMITS-3`: the pool belongs to this process. A forked child has its own and never returns
 //!   memory to the pool of its parent, because a latch there may be held for ever.
 
+mod account;
 mod held;
 mod pool;
 mod spill;
@@ -19,13 +20,12 @@ use atoll::machine::fork::{self, Here};
 use atoll::machine::memory_allowed;
 use datafusion::common::Result;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{SessionState, TaskContext};
 
 use crate::error::{SqlError, SqlErrorKind};
-pub(crate) use held::Ledger;
+pub(crate) use account::Account;
 pub use held::QueryMemory;
+pub(crate) use held::{Counted, Ledger};
 use pool::Pool;
 use spill::{Factory, Spill};
 
@@ -60,7 +60,7 @@ struct State {
     shared: Option<Here<Shared>>,
 }
 
-/// What all engines of the process share.
+/// What all queries of the process share.
 #[derive(Clone)]
 struct Shared {
     pool: Arc<Pool>,
@@ -122,27 +122,11 @@ pub fn query_limits() -> QueryLimits {
     state().chosen.clone()
 }
 
-/// The environment of an engine; no fork begins meanwhile.
+/// The environment of queries; no fork begins meanwhile.
 pub(crate) fn environment() -> Result<Arc<RuntimeEnv>> {
     let Shared { pool, spill } = state().shared().clone();
     let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(Factory(spill)));
     RuntimeEnvBuilder::new().with_memory_pool(pool).with_disk_manager_builder(disk).build_arc()
-}
-
-/// The environment in which the plan of a query runs.
-pub(crate) fn context(state: &SessionState) -> TaskContext {
-    let context = TaskContext::from(state);
-    let limit = match context.memory_pool().memory_limit() {
-        MemoryLimit::Finite(bytes) => bytes,
-        _ => usize::MAX,
-    };
-    // Memory that each part of a sort reserves for merging spilled data: not all there is.
-    let usual = state.config().options().execution.sort_spill_reservation_bytes;
-    let most = limit / (SORT_SHARE * state.config().target_partitions().max(1));
-    if most >= usual {
-        return context;
-    }
-    context.with_session_config(state.config().clone().with_sort_spill_reservation_bytes(most))
 }
 
 /// The error of a query that needs more memory than there is; `what` names its part.

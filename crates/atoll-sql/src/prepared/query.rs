@@ -8,11 +8,11 @@ use sqlparser::ast::Statement;
 
 use super::wanted::Wanted;
 use super::{Body, Described, Prepared, Reason, Unbound, parameters};
-use crate::engines;
 use crate::interrupt::Interrupt;
 use crate::literal::Literal;
 use crate::live::LiveCatalog;
 use crate::output_names;
+use crate::query;
 use crate::short::columns::Columns;
 use crate::short::compile::Compiler;
 use crate::short::plan::Node;
@@ -88,7 +88,7 @@ impl Binder<'_> {
         target: Option<&Table>,
     ) -> Result<LogicalPlan, Unbound> {
         let catalog = LiveCatalog::new(self.db.clone(), target.cloned());
-        Ok(engines::lend(|engine| engine.bind(catalog, query, self.interrupt))?)
+        Ok(query::bind(catalog, query, self.interrupt)?)
     }
 
     /// Binds a query or a change.

@@ -7,11 +7,11 @@ use atoll::DataType;
 use sqlparser::ast::{Expr, LimitClause, Statement, Value};
 
 use super::{Outcome, PreparedStatement, SqlSession, Target};
-use crate::engines;
 use crate::error::SqlError;
 use crate::literal::Literal;
 use crate::parse;
 use crate::prepared::parameters;
+use crate::query;
 
 /// What a statement takes and returns.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ impl SqlSession {
             | Statement::Explain { .. } => {
                 return Ok(match self.dispatch(statement)? {
                     Outcome::Rows(rows) => rows.schema(),
-                    Outcome::Done { .. } => Arc::new(Schema::empty()),
+                    _ => Arc::new(Schema::empty()),
                 });
             }
             Statement::Execute { name, .. } => {
@@ -86,7 +86,7 @@ impl SqlSession {
             Target::Database { db, .. } => db.snapshot()?,
         };
         let interrupt = self.interrupt();
-        let rows = engines::lend(|engine| engine.run(&snapshot, statement, &interrupt))?;
+        let rows = query::run(&snapshot, statement, &interrupt)?;
         Ok(rows.schema())
     }
 }

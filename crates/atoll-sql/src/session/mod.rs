@@ -26,15 +26,16 @@ use crate::prepared::cache::Kept;
 use crate::result::QueryResult;
 use crate::rows::Params;
 use crate::settings::{self, Assignment, Setting, Settings};
+use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
-use crate::{copy, ddl, engines, names};
+use crate::{copy, ddl, names, query};
 
 pub use self::describe::Description;
 use self::prepare::Given;
 pub use self::prepare::{AsStatement, PreparedStatement};
 
 /// The outcome of a statement.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Outcome {
     /// A query returned rows.
@@ -46,6 +47,8 @@ pub enum Outcome {
         /// Rows that it touched.
         rows: u64,
     },
+    /// A query returns rows as they are read; of [`SqlSession::stream`] only.
+    Stream(QueryStream),
 }
 
 impl Outcome {
@@ -53,13 +56,14 @@ impl Outcome {
         Self::Done { tag: tag.into(), rows }
     }
 
-    /// Rows returned, or rows touched.
+    /// Rows returned, or rows touched; 0 where the rows are yet to be read.
     pub fn row_count(&self) -> u64 {
         match self {
             Self::Rows(result) => {
                 result.change().map_or(result.row_count() as u64, |(_, rows)| rows)
             }
             Self::Done { rows, .. } => *rows,
+            Self::Stream(_) => 0,
         }
     }
 }
@@ -88,6 +92,8 @@ pub struct SqlSession {
     resting: Option<Slot<OpenTransaction>>,
     /// A session of the engine, for statements that are transactions by themselves.
     kept: Option<Kept>,
+    /// Whether the running statement may return rows as they are read.
+    streams: bool,
     /// The statements of `PREPARE`.
     named: HashMap<String, Arc<PreparedStatement>>,
 }
@@ -114,6 +120,7 @@ impl SqlSession {
             deadline: None,
             resting: None,
             kept: None,
+            streams: false,
             named: HashMap::new(),
         }
     }
@@ -171,6 +178,26 @@ impl SqlSession {
                 Given::Text(sql) => session.run(sql, values),
                 Given::Prepared(prepared) => session.run_prepared(prepared, values),
             })
+        })
+    }
+
+    /// As [`Self::execute_with`], but a query that runs on a snapshot returns its rows as they are
+    /// read. The session may run other statements meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Self::execute_with`]; one that a row causes comes with the rows.
+    pub fn stream(
+        &mut self,
+        statement: impl AsStatement,
+        params: impl Params,
+    ) -> Result<QueryStream, SqlError> {
+        self.streams = true;
+        let outcome = self.execute_with(statement, params);
+        self.streams = false;
+        Ok(match outcome? {
+            Outcome::Rows(rows) => QueryStream::of_result(rows),
+            Outcome::Done { tag, rows } => QueryStream::of_change(tag, rows),
+            Outcome::Stream(stream) => stream,
         })
     }
 
@@ -401,29 +428,37 @@ impl SqlSession {
     }
 
     fn run_long(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
-        self.rows(statement).map(Outcome::Rows)
+        if !self.streams {
+            return self.rows(statement).map(Outcome::Rows);
+        }
+        let (snapshot, interrupt) = (self.snapshot()?, self.interrupt());
+        query::start(&snapshot, statement, &interrupt).map(Outcome::Stream)
     }
 
     fn rows(&mut self, statement: Statement) -> Result<QueryResult, SqlError> {
+        let (snapshot, interrupt) = (self.snapshot()?, self.interrupt());
+        query::run(&snapshot, statement, &interrupt)
+    }
+
+    /// The snapshot for a query.
+    fn snapshot(&self) -> Result<Snapshot, SqlError> {
         let snapshot = match &self.target {
             Target::Snapshot(snapshot) => snapshot.clone(),
-            Target::Database { db, open: Some(open) } if open.lets_queries_out() => {
-                open.check()?;
-                db.snapshot()?
+            Target::Database { db, open } => {
+                let open = open.as_ref();
+                open.map_or(Ok(()), OpenTransaction::check)?;
+                if open.is_some_and(|open| !open.lets_queries_out()) {
+                    return Err(SqlError::unsupported(
+                        "a query inside BEGIN … COMMIT is not supported: it would not see the \
+                         transaction's own changes",
+                    )
+                    .with_hint(Some("COMMIT or ROLLBACK first".to_owned())));
+                }
+                db.shared_snapshot()?
             }
-            Target::Database { open: Some(open), .. } => {
-                open.check()?;
-                return Err(SqlError::unsupported(
-                    "a query inside BEGIN … COMMIT is not supported: it would not see the \
-                     transaction's own changes",
-                )
-                .with_hint(Some("COMMIT or ROLLBACK first".to_owned())));
-            }
-            Target::Database { db, open: None } => db.snapshot()?,
         };
         snapshot.check()?;
-        let interrupt = self.interrupt();
-        engines::lend(|engine| engine.run(&snapshot, statement, &interrupt))
+        Ok(snapshot)
     }
 }
 

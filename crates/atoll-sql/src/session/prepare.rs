@@ -182,7 +182,7 @@ impl SqlSession {
     ) -> Result<Vec<T>, SqlError> {
         match self.execute_with(statement, params)? {
             Outcome::Rows(rows) => rows.typed(),
-            Outcome::Done { .. } => Ok(Vec::new()),
+            _ => Ok(Vec::new()),
         }
     }
 

@@ -54,7 +54,7 @@ impl SqlSession {
             })?;
             rows += match outcome {
                 Outcome::Rows(result) => result.change().map_or(0, |(_, rows)| rows),
-                Outcome::Done { rows, .. } => rows,
+                other => other.row_count(),
             };
         }
         Ok(rows)

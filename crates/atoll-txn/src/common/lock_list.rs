@@ -24,9 +24,13 @@ const KEPT_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub struct LockList {
     // Two lists: a CPU could not predict the kind of each lock, so unlocking must not branch on it.
-    /// Contains a place as often as it is held shared; not at all if it is held exclusively.
+    /// Contains a place as often as it is held shared; not at all if it is held exclusively, except
+    /// for those of `replaced`.
     shared: Vec<Place>,
     exclusive: Vec<Place>,
+    /// How many elements of a long list `shared` were replaced by exclusive locks: they are removed
+    /// together, since looking for each would take time by the square of the list.
+    replaced: usize,
     /// How each place is held, once there are many locks.
     by_place: HashMap<Place, Share, BuildHasherDefault<PlaceHasher>>,
     /// How many elements of the two lists are in `by_place`.
@@ -152,14 +156,29 @@ impl LockList {
         }
         lock.lock_exclusive(mine.times, age)?;
         // The exclusive lock has replaced the transaction's shared ones.
+        self.exclusive.push(place);
+        if self.shared.len() > SCAN_MAX {
+            self.replaced += mine.times as usize;
+            self.by_place.insert(place, Share { exclusive: true, times: 0 });
+            return Ok(());
+        }
         let hashed = &self.shared[..self.hashed.shared];
         self.hashed.shared -= hashed.iter().filter(|held| **held == place).count();
         self.shared.retain(|held| *held != place);
         if let Some(share) = self.by_place.get_mut(&place) {
             share.times = 0;
         }
-        self.exclusive.push(place);
         Ok(())
+    }
+
+    /// Removes what exclusive locks have replaced, before what is held shared is unlocked.
+    #[inline]
+    fn remove_replaced(&mut self) {
+        if self.replaced > 0 {
+            let by_place = &self.by_place;
+            self.shared.retain(|place| !by_place.get(place).is_some_and(|share| share.exclusive));
+            self.replaced = 0;
+        }
     }
 
     /// Checks that no other transaction has read a gap.
@@ -187,6 +206,7 @@ impl LockList {
         states: &impl States<Lock<M>, Lock<M>>,
         tell: impl FnOnce(&[Place]),
     ) {
+        self.remove_replaced();
         M::work(self.shared.len() * work::ENTRY);
         let mut row = states.rows();
         self.shared.iter().for_each(|place| {
@@ -214,6 +234,7 @@ impl LockList {
         states: &impl States<Lock<M>, Lock<M>>,
         tell: impl FnOnce(&Self),
     ) {
+        self.remove_replaced();
         M::work(self.len() * work::ENTRY);
         let mut row = states.rows();
         let mut lock = |place: Place| {

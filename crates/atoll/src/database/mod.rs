@@ -28,6 +28,7 @@ use crate::leases::SnapshotInfo;
 use crate::options::DatabaseOptions;
 use crate::publish::Publication;
 use crate::session::Session;
+use crate::sharing::Sharing;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::transaction::{Transaction, TransactionOptions};
@@ -54,6 +55,8 @@ struct Handle {
     notes: Arc<Notes>,
     recovery: Option<RecoveryReport>,
     companion: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// Of [`Database::shared_snapshot`].
+    sharing: Sharing<Snapshot>,
     core: Arc<Core>,
     bases: Vec<Snapshot>,
 }
@@ -101,7 +104,9 @@ impl Database {
         let notes = flusher.as_ref().map(Flusher::notes).unwrap_or_default();
         let flusher = Mutex::new(flusher);
         let companion = OnceLock::new();
-        let handle = Handle { server, _keeper, flusher, notes, recovery, companion, core, bases };
+        let sharing = Sharing::default();
+        let handle =
+            Handle { server, _keeper, flusher, notes, recovery, companion, sharing, core, bases };
         Self(Arc::new(Here::new(handle)))
     }
 
@@ -316,6 +321,16 @@ impl Database {
     /// [`Error::SnapshotExpired`] for a base.
     pub fn snapshot(&self) -> Result<Snapshot> {
         Snapshot::take(self.owned()?, self.bases(), self.name().unwrap_or_default(), false)
+    }
+
+    /// A snapshot that is taken from now on, and given to all threads that ask for one while another
+    /// is being taken: many queries at a time then cost the writers few snapshots.
+    ///
+    /// # Errors
+    /// As [`Database::snapshot`].
+    pub fn shared_snapshot(&self) -> Result<Snapshot> {
+        self.owned()?;
+        self.0.sharing.take(|| self.snapshot())
     }
 
     /// The snapshots that are held, with their holders.
