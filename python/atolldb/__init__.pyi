@@ -198,6 +198,8 @@ class Snapshot(_Closing):
     def __contains__(self, name: str, /) -> bool: ...
     def sql(self, query: str, parameters: Sequence[Any] | None = None) -> Result:
         """Run a query. Threads may query one snapshot at the same time."""
+    def stream(self, query: str, parameters: Sequence[Any] | None = None) -> Stream:
+        """As ``sql``, for a query with many rows: they are returned as they are read."""
     def derive(
         self,
         *,
@@ -287,6 +289,27 @@ class Result:
     def fetchall(self) -> list[tuple[Any, ...]]: ...
     def _repr_html_(self) -> str: ...
 
+class Stream:
+    """The rows of a query, computed while they are read, once: as tuples, or as Arrow data that
+    another library takes batch by batch.
+
+    They are rows of one snapshot, which is kept until the stream ends; a slow reader makes the
+    query wait.
+    """
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[Any, ...]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def to_reader(self) -> pyarrow.RecordBatchReader: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+
 class Transaction:
     """Statements that count together: the end of the ``with`` block commits, an exception rolls
     back."""
@@ -315,6 +338,8 @@ class Session(_Closing):
     def in_transaction(self) -> bool: ...
     def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> Result:
         """Run one SQL statement, with values for its parameters: ``?``, or ``$1``, ``$2``, …"""
+    def stream(self, statement: str, parameters: Sequence[Any] | None = None) -> Stream:
+        """As ``sql``, for a query with many rows: they are returned as they are read."""
     def executemany(self, statement: str, parameters: Iterable[Sequence[Any]]) -> int:
         """Run a statement once for each list of values, all of them or none."""
     def insert(self, name: str, data: _Data) -> int:
@@ -345,6 +370,8 @@ class Database(_Closing):
     def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> Result:
         """Run one SQL statement in the session of this thread, with values for its parameters:
         ``?``, or ``$1``, ``$2``, …"""
+    def stream(self, statement: str, parameters: Sequence[Any] | None = None) -> Stream:
+        """As ``sql``, for a query with many rows: they are returned as they are read."""
     def executemany(self, statement: str, parameters: Iterable[Sequence[Any]]) -> int:
         """Run a statement once for each list of values, all of them or none."""
     def transaction(self, *, isolation: str | None = None, read_only: bool = False) -> Transaction:

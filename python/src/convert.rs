@@ -40,6 +40,12 @@ pub(crate) fn to_arrow<'py>(
     table.call_method1("cast", (pyarrow.call_method1("schema", (fields,))?,))
 }
 
+/// The object as a `pyarrow.RecordBatchReader`.
+pub(crate) fn to_reader<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let reader = object.py().import("pyarrow")?.getattr("RecordBatchReader")?;
+    reader.call_method1("from_stream", (object,))
+}
+
 /// The object as a `pandas.DataFrame`.
 pub(crate) fn to_pandas<'py>(
     object: &Bound<'py, PyAny>,

@@ -17,6 +17,7 @@ mod limits;
 mod memory;
 mod numpy;
 mod parameters;
+mod query_stream;
 mod render;
 mod result;
 mod schema;
@@ -39,6 +40,7 @@ fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<column::Column>()?;
     module.add_class::<result::QueryResult>()?;
     module.add_class::<result::RowIterator>()?;
+    module.add_class::<query_stream::Stream>()?;
     module.add_class::<schema::Schema>()?;
     module.add_class::<database::Database>()?;
     module.add_class::<session::Session>()?;

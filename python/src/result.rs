@@ -9,7 +9,7 @@ use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
 use crate::errors::{Fault, Outcome};
 use crate::schema::Schema;
-use crate::{convert, render, stream, values};
+use crate::{convert, query_stream, render, stream, values};
 
 /// The result of a statement: rows as Arrow data, or its outcome.
 #[pyclass(frozen, module = "atolldb", name = "Result")]
@@ -54,16 +54,7 @@ impl QueryResult {
             };
             return rows.map(tuple).collect();
         }
-        let batch = &self.batches()[batch];
-        let columns = batch.columns().iter();
-        let mut columns = columns
-            .map(|column| Ok(values::of_array(py, column.as_ref())?.into_iter()))
-            .collect::<PyResult<Vec<_>>>()?;
-        let row = |_| {
-            let row: Vec<_> = columns.iter_mut().filter_map(Iterator::next).collect();
-            PyTuple::new(py, row)
-        };
-        (0..batch.num_rows()).map(row).collect()
+        query_stream::tuples(py, &self.batches()[batch])
     }
 
     fn batch_count(&self) -> usize {

@@ -20,6 +20,7 @@ use pyo3::types::PyTuple;
 
 use crate::convert;
 use crate::errors::{Fault, Outcome};
+use crate::query_stream::Stream;
 use crate::result::QueryResult;
 use crate::{interrupt, parameters};
 
@@ -158,6 +159,19 @@ impl Session {
         })
     }
 
+    /// Begins a statement that returns its rows as they are read.
+    pub(crate) fn begin_stream(
+        &self,
+        statement: &str,
+        values: &[Literal],
+        question: Option<Arc<Question>>,
+    ) -> Outcome<Stream> {
+        self.0.with(|core| {
+            core.session.set_interrupt(question);
+            Stream::new(core.session.stream(statement, values), statement)
+        })
+    }
+
     /// Inserts rows into a table.
     pub(crate) fn insert_rows(&self, name: &str, rows: IncomingRows) -> Outcome<u64> {
         // Reading the rows may run Python code that uses this session, so it comes first.
@@ -214,6 +228,18 @@ impl Session {
     ) -> Outcome<QueryResult> {
         let values = parameters::of(parameters)?;
         interrupt::run(py, |question| self.execute(statement, &values, question))
+    }
+
+    /// Runs one query and returns its rows as they are read; the session is free meanwhile.
+    #[pyo3(signature = (statement, parameters = None))]
+    fn stream(
+        &self,
+        py: Python<'_>,
+        statement: &str,
+        parameters: Option<&Bound<'_, PyAny>>,
+    ) -> Outcome<Stream> {
+        let values = parameters::of(parameters)?;
+        interrupt::run(py, |question| self.begin_stream(statement, &values, question))
     }
 
     /// Runs a statement once for each list of values, all of them or none; returns the number of

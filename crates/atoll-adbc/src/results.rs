@@ -14,8 +14,8 @@ use crate::errors::{Result, error, of_sql};
 /// A stream, as the driver gives it away.
 pub(crate) type Stream = Box<dyn RecordBatchReader + Send + 'static>;
 
-/// The rows of a statement: kept, and their memory then counts as that of queries, or computed while
-/// they are read.
+/// The rows of a statement: kept, with memory that counts as that of queries, or computed while they
+/// are read.
 pub(crate) struct Rows {
     schema: SchemaRef,
     batches: Box<dyn Iterator<Item = Batch> + Send>,

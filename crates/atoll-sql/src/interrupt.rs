@@ -89,6 +89,12 @@ impl Interrupt {
         Self(Some(Arc::new(Asked { question, deadline, lock, is_cancelled, why, rows })))
     }
 
+    /// The same limits with another question.
+    pub(crate) fn with_question(&self, question: Option<Arc<Question>>) -> Self {
+        let asked = self.0.as_ref();
+        Self::new(question, asked.and_then(|one| one.deadline), asked.and_then(|one| one.lock))
+    }
+
     fn ask(&self) -> bool {
         self.0.as_ref().is_some_and(|asked| asked.ask())
     }

@@ -1,7 +1,7 @@
 //! The rows of a query, as its threads deliver them.
 //!
-//! - `STREAM-1`: a query that is read slowly waits: no more than a few batches lie between its
-//!   threads and the reader ([`Ahead::Few`]). It keeps its snapshot meanwhile, which ends by the
+//! - `STREAM-1`: a query that is read slowly waits: it computes no more than a few batches before
+//!   its reader takes them ([`Ahead::Few`]). It keeps its snapshot meanwhile, which ends by the
 //!   limits of the database as any other.
 //! - `STREAM-2`: a query ends when its stream is dropped.
 //! - `STREAM-3`: a stream belongs to one process; a forked child cannot read it, and drops nothing.
@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::interrupt::{Interrupt, NoAnswer};
+use crate::interrupt::{Interrupt, NoAnswer, Question};
 use crate::limits::{Counted, Ledger, QueryMemory};
 use crate::result::QueryResult;
 use crate::{output_names, query_error};
@@ -51,8 +51,8 @@ pub(crate) struct Work {
 /// The outcome of a statement: the batches of its rows, in order, as they come.
 ///
 /// The rows of a long query are computed while they are read. They are those of one snapshot, which
-/// is kept until the stream, and all batches of it, are dropped. A stream ends with its first error;
-/// the rows before it are rows of the query.
+/// is kept until the stream, and all batches of it, are dropped. A stream ends with its first
+/// error; the rows before it are rows of the query.
 pub struct QueryStream {
     schema: SchemaRef,
     /// Of a change: the command tag, and how many rows it changed.
@@ -174,6 +174,14 @@ impl QueryStream {
         self.change.as_ref().map(|(tag, rows)| (tag.as_str(), *rows))
     }
 
+    /// Sets the question that tells whether the query is to end, as
+    /// [`crate::SqlSession::set_interrupt`] does, for what is read from now on.
+    pub fn set_interrupt(&mut self, question: Option<Arc<Question>>) {
+        if let Source::Running(running) = &mut *self.source {
+            running.interrupt = running.interrupt.with_question(question);
+        }
+    }
+
     /// The next batch of rows; `None` behind the last.
     ///
     /// # Errors
@@ -229,7 +237,7 @@ impl fmt::Debug for QueryStream {
 async fn deliver(work: Work, shared: Arc<Shared>, sender: Sender<Message>) {
     let end = send_rows(work, &shared, &sender).await;
     drop(shared);
-    // Nobody listens to a query that was ended.
+    // A query that was ended has no reader any more.
     let _ = sender.send(Message::End(end));
 }
 

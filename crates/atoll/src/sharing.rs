@@ -1,8 +1,8 @@
 //! One snapshot for all threads that ask for one while another is being taken.
 //!
 //! Snapshots are taken one after the other, and one of a database with strict durability waits for
-//! the disk. `SHARE-1`: a thread gets a snapshot whose taking began after the thread asked, so it
-//! shows all that the thread has committed. Threads that ask meanwhile wait outside every latch for
+//! the disk. `SHARE-1`: a snapshot is given to threads that asked before its taking began, so it
+//! shows all that they have committed. Threads that ask meanwhile wait outside every latch for
 //! the next one, which one of them takes for all.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

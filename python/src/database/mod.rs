@@ -17,6 +17,7 @@ use self::snapshot::Snapshot;
 use crate::convert;
 use crate::errors::{Fault, Outcome};
 use crate::leases::snapshot_list;
+use crate::query_stream::Stream;
 use crate::result::QueryResult;
 use crate::session::{Session, Sessions};
 use crate::table::Table;
@@ -317,6 +318,20 @@ impl Database {
         let session = self.own_session(py)?;
         let session = session.get();
         Ok(interrupt::run(py, |question| session.execute(statement, &values, question))?)
+    }
+
+    /// Runs one query in the session of the calling thread and returns its rows as they are read.
+    #[pyo3(signature = (statement, parameters = None))]
+    fn stream(
+        &self,
+        py: Python<'_>,
+        statement: &str,
+        parameters: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Stream> {
+        let values = parameters::of(parameters)?;
+        let session = self.own_session(py)?;
+        let session = session.get();
+        Ok(interrupt::run(py, |question| session.begin_stream(statement, &values, question))?)
     }
 
     /// Runs a statement once for each list of values, all of them or none; returns the number of

@@ -9,6 +9,7 @@ use super::Database;
 use crate::errors::{Fault, Outcome};
 use crate::interrupt;
 use crate::parameters;
+use crate::query_stream::Stream;
 use crate::result::QueryResult;
 use crate::table::Table;
 
@@ -138,6 +139,22 @@ impl Snapshot {
             session.set_interrupt(question);
             let outcome = session.execute_with(query, &values);
             QueryResult::new(outcome.map_err(|error| Fault::Sql(error, query.to_owned()))?)
+        })
+    }
+
+    /// Runs a query, as `sql` does, and returns its rows as they are read.
+    #[pyo3(signature = (query, parameters = None))]
+    fn stream(
+        &self,
+        py: Python<'_>,
+        query: &str,
+        parameters: Option<&Bound<'_, PyAny>>,
+    ) -> Outcome<Stream> {
+        let (snapshot, values) = (self.inner()?, parameters::of(parameters)?);
+        interrupt::run(py, |question| {
+            let mut session = SqlSession::on_snapshot(snapshot);
+            session.set_interrupt(question);
+            Stream::new(session.stream(query, &values), query)
         })
     }
 

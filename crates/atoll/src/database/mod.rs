@@ -323,8 +323,8 @@ impl Database {
         Snapshot::take(self.owned()?, self.bases(), self.name().unwrap_or_default(), false)
     }
 
-    /// A snapshot that is taken from now on, and given to all threads that ask for one while another
-    /// is being taken: many queries at a time then cost the writers few snapshots.
+    /// A snapshot that is taken from now on. All threads that ask while another is being taken get
+    /// the same one, so that many queries at a time cost the writers few snapshots.
     ///
     /// # Errors
     /// As [`Database::snapshot`].
