@@ -180,7 +180,8 @@ fn run_each(
     let numbered = numbered(earlier.len());
     if streams {
         let stream = core.stream(last, question).map_err(&numbered)?;
-        let count = stream.change().map(|(_, rows)| rows);
+        let returned = stream.row_count().map(|rows| rows as u64);
+        let count = stream.change().map_or(returned, |(_, rows)| Some(rows));
         return Ok((Rows::streamed(stream, last).map_err(numbered)?, count));
     }
     let mut done = Done::default();

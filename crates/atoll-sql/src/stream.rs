@@ -57,6 +57,8 @@ pub struct QueryStream {
     schema: SchemaRef,
     /// Of a change: the command tag, and how many rows it changed.
     change: Option<(String, u64)>,
+    /// How many rows there are, if that is known before they are read.
+    count: Option<usize>,
     source: Here<Source>,
 }
 
@@ -147,21 +149,22 @@ impl QueryStream {
         let flag = Arc::clone(&work.flag);
         let task = threads.spawn(deliver(work, Arc::clone(&shared), sender)).abort_handle();
         let running = Running { messages, shared, interrupt, task, flag, read: None, ahead };
-        Self { schema, change: None, source: Here::new(Source::Running(running)) }
+        Self { schema, change: None, count: None, source: Here::new(Source::Running(running)) }
     }
 
     /// The rows of a result.
     pub(crate) fn of_result(rows: QueryResult) -> Self {
         let change = rows.change().map(|(tag, rows)| (tag.to_owned(), rows));
         let (schema, _memory) = (rows.schema(), rows.memory());
+        let count = Some(rows.row_count());
         let source = Source::Ready { batches: rows.into_batches().into_iter(), _memory };
-        Self { schema, change, source: Here::new(source) }
+        Self { schema, change, count, source: Here::new(source) }
     }
 
     /// The outcome of a statement that returns no rows.
     pub(crate) fn of_change(tag: String, rows: u64) -> Self {
         let schema = Arc::new(Schema::empty());
-        Self { schema, change: Some((tag, rows)), source: Here::new(Source::Ended) }
+        Self { schema, change: Some((tag, rows)), count: Some(0), source: Here::new(Source::Ended) }
     }
 
     /// The columns; none of a statement that returns no rows.
@@ -172,6 +175,11 @@ impl QueryStream {
     /// The command tag of a statement that is no query, and how many rows it touched.
     pub fn change(&self) -> Option<(&str, u64)> {
         self.change.as_ref().map(|(tag, rows)| (tag.as_str(), *rows))
+    }
+
+    /// How many rows the statement returns in all, if that is known before they are read.
+    pub fn row_count(&self) -> Option<usize> {
+        self.count
     }
 
     /// Sets the question that tells whether the query is to end, as
