@@ -204,6 +204,24 @@ class Atoll:
     def answer(self, sql):
         return answered(lambda: self.database.sql(sql))
 
+    def other_way(self, sql):
+        """The answer by a way that `answer` has not taken, and the way's name: of a snapshot to what
+        the short executor has run, and as a stream to what has run on a snapshot. None where it
+        fails as a stream, since such an error has no class."""
+        import atolldb
+        import pyarrow
+
+        try:
+            plan = self.database.sql(f"EXPLAIN {sql}")
+        except atolldb.Error:
+            return None
+        if plan.column_names == ["QUERY PLAN"]:
+            return "on a snapshot", answered(lambda: self.database.snapshot().sql(sql))
+        try:
+            return "as a stream", answers.of_arrow(pyarrow.table(self.database.stream(sql)))
+        except (atolldb.Error, pyarrow.ArrowException):
+            return None
+
     def close(self):
         if self.database:
             self.database.close()

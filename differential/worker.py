@@ -85,10 +85,19 @@ class Worker:
         """The difference of two databases' answers, None also if it is deliberate."""
         sql = statement.render()
         theirs, ours = postgres.answer(sql), atoll.answer(sql)
-        difference = compare(
-            theirs, ours, statement.column_flags(), either_zero=statement.is_one_of_equals(),
-            ordered=statement.total_order,
-        )  # fmt: skip
+
+        def compared(answer):
+            return compare(
+                theirs, answer, statement.column_flags(),
+                either_zero=statement.is_one_of_equals(), ordered=statement.total_order,
+            )  # fmt: skip
+
+        difference = compared(ours)
+        if difference is None and not ours.failure:
+            way, other = atoll.other_way(sql) or ("", None)
+            difference = other and compared(other)
+            if other and result is not None:
+                result.counts[f"again {way}"] += 1
         if difference is None:
             if result is not None:
                 count_agreement(result, theirs, ours, sql)
