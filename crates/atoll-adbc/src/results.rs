@@ -14,7 +14,7 @@ use crate::errors::{Result, error, of_sql};
 /// A stream, as the driver gives it away.
 pub(crate) type Stream = Box<dyn RecordBatchReader + Send + 'static>;
 
-/// The rows of a statement: kept, with memory that counts as that of queries, or computed while they
+/// The rows of a statement. They are kept, with memory that counts as that of queries, or computed
 /// are read.
 pub(crate) struct Rows {
     schema: SchemaRef,
