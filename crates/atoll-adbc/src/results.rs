@@ -15,7 +15,7 @@ use crate::errors::{Result, error, of_sql};
 pub(crate) type Stream = Box<dyn RecordBatchReader + Send + 'static>;
 
 /// The rows of a statement. They are kept, with memory that counts as that of queries, or computed
-/// are read.
+/// while they are read.
 pub(crate) struct Rows {
     schema: SchemaRef,
     batches: Box<dyn Iterator<Item = Batch> + Send>,
