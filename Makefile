@@ -66,9 +66,9 @@ test-lower:
 	cargo test --locked -p xtask
 
 loom:
-	@echo "== exploring the interleavings of the gate"
-	RUSTFLAGS="$(LOOM_FLAGS)" cargo test --locked --release -p atoll-memory --test loom_gate \
-	  --target-dir $(TARGET)/loom
+	@echo "== exploring the interleavings of the gate and of sleepers"
+	RUSTFLAGS="$(LOOM_FLAGS)" cargo test --locked --release -p atoll-memory -p atoll-txn \
+	  --test loom_gate --test loom_parking --target-dir $(TARGET)/loom
 
 fuzz:
 	@command -v cargo-fuzz > /dev/null || \

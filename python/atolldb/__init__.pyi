@@ -154,7 +154,7 @@ class Connection(_Closing):
     def snapshots(self) -> list[SnapshotInfo]:
         """The held snapshots, their holders and their costs."""
     def close(self) -> None:
-        """Close the connection. Snapshots taken from it remain valid."""
+        """Close the connection. Snapshots taken from it remain valid; they cannot be refreshed."""
 
 class Schema:
     """Names and Arrow types of columns."""
@@ -191,6 +191,10 @@ class Snapshot(_Closing):
     def tables(self) -> list[str]: ...
     @property
     def bases(self) -> list[Snapshot]: ...
+    def refresh(self) -> None:
+        """Show the newest state of the database instead. If no new snapshot can be taken, the one
+        before stays. What came from that one stays as it is, and keeps its memory until it is gone.
+        """
     def check(self) -> None:
         """Raise ``SnapshotExpired`` when the snapshot is over a limit of its owner."""
     def table(self, name: str) -> Table: ...

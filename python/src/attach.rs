@@ -1,13 +1,13 @@
 //! Connections to databases of other processes.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll::Attachment;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::database::snapshot::Snapshot;
+use crate::database::snapshot::{Snapshot, Source};
 use crate::errors::{Fault, Outcome};
 use crate::leases::snapshot_list;
 
@@ -16,7 +16,27 @@ use crate::leases::snapshot_list;
 pub(crate) struct Connection {
     name: String,
     owner_pid: u32,
-    attachment: Mutex<Option<Arc<Attachment>>>,
+    line: Arc<Line>,
+}
+
+/// The way to the owner, which a connection shares with its snapshots: they are refreshed after the
+/// connection is gone, and not after it was closed.
+pub(crate) struct Line(Mutex<Option<Arc<Attachment>>>);
+
+impl Line {
+    /// Locked while this thread holds the GIL, and only briefly, so that a fork finds it unlocked.
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Attachment>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The attachment.
+    ///
+    /// # Errors
+    /// [`Fault::Closed`].
+    pub(crate) fn attachment(&self) -> Outcome<Arc<Attachment>> {
+        let closed = Fault::Closed("the connection is closed; attach again");
+        self.lock().as_ref().map(Arc::clone).ok_or(closed)
+    }
 }
 
 /// Attaches to the database that a process has published under `name`.
@@ -34,16 +54,8 @@ pub(crate) fn attach(
     Ok(Connection {
         name: attachment.name().to_owned(),
         owner_pid: attachment.owner_pid(),
-        attachment: Mutex::new(Some(Arc::new(attachment))),
+        line: Arc::new(Line(Mutex::new(Some(Arc::new(attachment))))),
     })
-}
-
-impl Connection {
-    fn attachment(&self) -> Outcome<Arc<Attachment>> {
-        let attachment = self.attachment.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed = Fault::Closed("the connection is closed; attach again");
-        attachment.as_ref().map(Arc::clone).ok_or(closed)
-    }
 }
 
 #[pymethods]
@@ -62,20 +74,19 @@ impl Connection {
 
     /// Takes a snapshot: a frozen, consistent view of the database. Nothing is copied.
     fn snapshot(&self, py: Python<'_>) -> Outcome<Snapshot> {
-        let attachment = self.attachment()?;
-        Ok(Snapshot::new(py.detach(|| attachment.snapshot())?))
+        Snapshot::take(py, Source::Owner(Arc::clone(&self.line)))
     }
 
     /// The held snapshots of the database, their holders and their costs.
     fn snapshots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let attachment = self.attachment()?;
+        let attachment = self.line.attachment()?;
         let snapshots = py.detach(|| attachment.snapshots()).map_err(Fault::from)?;
         snapshot_list(py, &snapshots)
     }
 
-    /// Closes the connection. Snapshots taken from it remain valid.
+    /// Closes the connection. Snapshots taken from it remain valid; they cannot be refreshed.
     fn close(&self, py: Python<'_>) {
-        let attachment = self.attachment.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let attachment = self.line.lock().take();
         py.detach(|| drop(attachment));
     }
 

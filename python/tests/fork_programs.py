@@ -101,6 +101,7 @@ def every_entry_is_refused():
     session.insert("points", {"id": [-1], "x": [0.0]})
     connection = atolldb.attach("board", RUNTIME_DIR)
     db.sql("SELECT count(*) FROM points")
+    snapshots = [db.snapshot(), connection.snapshot()]
 
     def child():
         row = {"id": [ROWS], "x": [1.0]}
@@ -120,6 +121,9 @@ def every_entry_is_refused():
         refused(getattr, session, "in_transaction")
         refused(connection.snapshot)
         refused(connection.snapshots)
+        for snapshot in snapshots:
+            refused(snapshot.refresh)
+            check(snapshot)
         assert "parent" in repr(db)
         for thing in (session, connection, db):
             thing.close()

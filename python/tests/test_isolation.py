@@ -1,5 +1,6 @@
 """Snapshots of a database that others change, that end, or that are built on each other."""
 
+import gc
 import os
 import signal
 import threading
@@ -193,6 +194,135 @@ def attempt(connection):
         return connection.snapshot()
     except atolldb.OwnerGone as error:
         return error
+
+
+def count_above(snapshot, x):
+    return snapshot.sql("SELECT count(*) FROM points WHERE x > ?", (x,)).fetchall()[0][0]
+
+
+def test_a_refreshed_snapshot_shows_the_newest_state_and_what_was_read_stays(board, runtime_dir):
+    # The connection is gone at once.
+    snapshot = atolldb.attach("board", runtime_dir).snapshot()
+    gc.collect()
+    first, told = snapshot.epoch, (snapshot.database, snapshot.take_ns)
+    table, x = snapshot["points"], snapshot["points"]["x"].to_numpy()
+    result = snapshot.sql("SELECT x FROM points WHERE id = 4")
+    derived = snapshot.derive(memory_limit=64 << 20)
+    board.run(f"change('UPDATE points SET x = -1.0', range({ROWS}))")
+    assert count_above(snapshot, -1) == ROWS
+    assert snapshot.refresh() is None
+    assert snapshot.epoch > first and snapshot.database == told[0] == "board"
+    assert snapshot.take_ns > 0 and snapshot.attach_ns > snapshot.take_ns
+    assert count_above(snapshot, -1) == 0 and snapshot["points"]["x"].to_numpy()[4] == -1.0
+    # What came from the one before.
+    assert numpy.array_equal(x, numpy.arange(ROWS) / 2)
+    assert table["x"].to_numpy()[4] == 2.0
+    assert result.fetchall() == [(2.0,)]
+    assert derived.sql("SELECT max(x) FROM points").fetchall() == [((ROWS - 1) / 2,)]
+    derived.close()
+
+
+def test_the_lease_of_the_old_snapshot_ends_with_the_last_that_uses_it(board, connection):
+    snapshot = connection.snapshot()
+    first = snapshot.epoch
+    x = snapshot["points"]["x"].to_numpy()
+    snapshot.refresh()
+    snapshot.refresh()
+    held = [first, snapshot.epoch]
+    # That between them is held by nothing.
+    eventually(lambda: sorted(info["epoch"] for info in connection.snapshots()) == held)
+    assert x[4] == 2.0
+    del x
+    gc.collect()
+    eventually(lambda: [info["epoch"] for info in connection.snapshots()] == held[1:])
+    snapshot.release()
+    eventually(lambda: connection.snapshots() == [])
+
+
+def test_a_snapshot_of_an_own_database_is_refreshed():
+    db = atolldb.create(memory_limit=64 << 20)
+    db.sql("CREATE TABLE t (id int PRIMARY KEY)")
+    with db.snapshot() as snapshot:
+        db.sql("INSERT INTO t VALUES (1)")
+        assert len(snapshot["t"]) == 0
+        snapshot.refresh()
+        assert len(snapshot["t"]) == 1
+        with db.transaction() as tx:
+            tx.sql("INSERT INTO t VALUES (2)")
+            snapshot.refresh()
+            assert len(snapshot["t"]) == 1, "what has not committed is not shown"
+        snapshot.refresh()
+        assert len(snapshot["t"]) == 2 and len(db.snapshots()) == 1
+        # The snapshot does not keep the database open.
+        db.close()
+        with pytest.raises(atolldb.Closed, match="database is closed"):
+            snapshot.refresh()
+        assert len(snapshot["t"]) == 2
+    left = atolldb.create(memory_limit=64 << 20).snapshot()
+    gc.collect()
+    with pytest.raises(atolldb.Closed, match="database is closed"):
+        left.refresh()
+
+
+def test_a_refresh_that_fails_leaves_the_snapshot(board, runtime_dir):
+    connection = atolldb.attach("board", runtime_dir)
+    snapshot, other = connection.snapshot(), atolldb.attach("board", runtime_dir).snapshot()
+    connection.close()
+    with pytest.raises(atolldb.Closed, match="connection is closed"):
+        snapshot.refresh()
+    board.kill()
+    epoch = other.epoch
+    with pytest.raises(atolldb.OwnerGone, match="board"):
+        other.refresh()
+    assert other.epoch == epoch
+    assert count_above(snapshot, -1) == count_above(other, -1) == ROWS
+    assert other["points"]["x"].to_numpy()[4] == 2.0
+
+
+def test_a_refresh_of_what_has_no_newer_state_is_refused(connection):
+    snapshot = connection.snapshot()
+    with snapshot.derive(memory_limit=64 << 20) as derived:
+        [base] = derived.bases
+        with pytest.raises(atolldb.InvalidValue, match="snapshot of the database itself"):
+            base.refresh()
+        assert base.epoch == snapshot.epoch and count_above(base, -1) == ROWS
+    snapshot.release()
+    with pytest.raises(atolldb.Closed, match="take a new one"):
+        snapshot.refresh()
+    assert "released" in repr(snapshot)
+
+
+def test_an_expired_snapshot_is_refreshed(short_lived, runtime_dir):
+    snapshot = atolldb.attach("board", runtime_dir).snapshot()
+    expired(snapshot)
+    snapshot.refresh()
+    snapshot.check()
+
+
+def test_threads_refresh_one_snapshot_and_it_never_goes_back(board, connection):
+    snapshot = connection.snapshot()
+    faults = []
+
+    def work():
+        try:
+            last = 0
+            for _ in range(50):
+                snapshot.refresh()
+                epoch = snapshot.epoch
+                assert epoch >= last
+                last = epoch
+                assert snapshot["points"]["x"].to_numpy()[4] == 2.0
+        except Exception as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    gc.collect()
+    eventually(lambda: [info["epoch"] for info in connection.snapshots()] == [snapshot.epoch])
 
 
 def test_threads_query_one_snapshot_at_once(snapshot):

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use atoll::LeaseError;
-use atoll_sql::SqlError;
+use atoll_sql::{Cause, SqlError};
 use unicode_width::UnicodeWidthStr;
 
 use crate::output::Style;
@@ -107,7 +107,10 @@ impl CliError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Said { hint, .. } => hint.clone(),
-            Self::Statement(failed) => failed.error.hint().map(str::to_owned),
+            Self::Statement(failed) => match failed.error.hint() {
+                Some(hint) => Some(hint.to_owned()),
+                None => values_hint(failed.error.cause()).map(str::to_owned),
+            },
             Self::Database(atoll::Error::Lease(LeaseError::NameTaken { name, .. })) => {
                 Some(format!("to read that database, run: atoll attach {name}"))
             }
@@ -119,6 +122,12 @@ impl CliError {
             _ => None,
         }
     }
+}
+
+/// How the shell gives values to parameters.
+fn values_hint(cause: Option<Cause>) -> Option<&'static str> {
+    let hint = "\\bind VALUE … gives values to the next statement, --param VALUE … to a script";
+    matches!(cause, Some(Cause::ParameterCount | Cause::UnknownParameter)).then_some(hint)
 }
 
 impl From<io::Error> for CliError {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use atoll::{Attachment, Database, IndexSpec, Schema, Snapshot};
-use atoll_sql::{Outcome, Question, SqlError, SqlSession, tablespace_name};
+use atoll_sql::{Literal, Outcome, Question, SqlError, SqlSession, tablespace_name};
 
 use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
@@ -150,12 +150,24 @@ impl Session {
         }
     }
 
-    /// Runs one statement.
+    /// Runs one statement with values for its parameters.
     ///
     /// # Errors
-    /// Those of the statement.
-    pub fn execute(&mut self, statement: &str) -> std::result::Result<Outcome, SqlError> {
-        self.sql.execute(statement)
+    /// Those of the statement, and another number of values than of parameters.
+    pub fn execute(
+        &mut self,
+        statement: &str,
+        values: &[Literal],
+    ) -> std::result::Result<Outcome, SqlError> {
+        self.sql.execute_with(statement, values)
+    }
+
+    /// How many parameters a statement has.
+    ///
+    /// # Errors
+    /// Those of the statement that can be told without values.
+    pub fn parameters(&mut self, statement: &str) -> std::result::Result<usize, SqlError> {
+        Ok(self.sql.prepare(statement)?.parameters())
     }
 
     /// Whether a transaction is open, between `BEGIN` and `COMMIT` or `ROLLBACK`.

@@ -13,7 +13,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use self::snapshot::Snapshot;
+use self::snapshot::{Snapshot, Source};
 use crate::convert;
 use crate::errors::{Fault, Outcome};
 use crate::leases::snapshot_list;
@@ -25,7 +25,10 @@ use crate::{interrupt, parameters};
 
 /// A database that this process owns; it may be built on snapshots of other databases.
 #[pyclass(frozen, module = "atolldb", name = "Database")]
-pub(crate) struct Database(Mutex<Option<Held>>);
+pub(crate) struct Database(Arc<Handle>);
+
+/// The database until it is closed. Its snapshots know it weakly, and keep it open by no means.
+pub(crate) struct Handle(Mutex<Option<Held>>);
 
 struct Held {
     db: Shared,
@@ -70,7 +73,8 @@ pub(crate) fn build(
 fn hold(py: Python<'_>, db: Shared) -> Outcome<Database> {
     let locals = py.import("threading").and_then(|threading| threading.call_method0("local"));
     let (locals, sessions) = (locals.map_err(Fault::Python)?.unbind(), Arc::default());
-    Ok(Database(Mutex::new(Some(Held { db, locals, sessions }))))
+    let held = Some(Held { db, locals, sessions });
+    Ok(Database(Arc::new(Handle(Mutex::new(held)))))
 }
 
 /// Creates an empty database.
@@ -157,7 +161,7 @@ pub(crate) fn derive(
     build(py, bases, &settings)
 }
 
-impl Database {
+impl Handle {
     /// Locked while this thread holds the GIL, and only briefly, so that a fork finds it unlocked.
     fn lock(&self) -> MutexGuard<'_, Option<Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -174,18 +178,24 @@ impl Database {
     ///
     /// # Errors
     /// [`Fault::Closed`]; [`Fault::Atoll`] in a child that was forked from its process.
-    fn db(&self) -> Outcome<Shared> {
+    pub(crate) fn db(&self) -> Outcome<Shared> {
         self.held(|held| held.db.clone())
+    }
+}
+
+impl Database {
+    fn db(&self) -> Outcome<Shared> {
+        self.0.db()
     }
 
     fn new_session(&self, py: Python<'_>) -> PyResult<Py<Session>> {
-        let (db, sessions) = self.held(|held| (held.db.clone(), Arc::clone(&held.sessions)))?;
+        let (db, sessions) = self.0.held(|held| (held.db.clone(), Arc::clone(&held.sessions)))?;
         Py::new(py, sessions.open(db))
     }
 
     /// The session of the calling thread.
     fn own_session(&self, py: Python<'_>) -> PyResult<Py<Session>> {
-        let locals = self.held(|held| held.locals.clone_ref(py))?.into_bound(py);
+        let locals = self.0.held(|held| held.locals.clone_ref(py))?.into_bound(py);
         let name = intern!(py, "session");
         if let Some(session) = locals.getattr_opt(name)? {
             return Ok(session.cast_into::<Session>()?.unbind());
@@ -222,7 +232,7 @@ impl Database {
     /// The snapshots that it is built on.
     #[getter]
     fn bases(&self) -> Outcome<Vec<Snapshot>> {
-        Ok(self.db()?.bases().iter().cloned().map(Snapshot::new).collect())
+        Ok(self.db()?.bases().iter().cloned().map(Snapshot::of_base).collect())
     }
 
     /// Its counters and resources: commits, aborts, bytes copied, memory, snapshots.
@@ -374,8 +384,7 @@ impl Database {
 
     /// Takes a snapshot for this process.
     fn snapshot(&self, py: Python<'_>) -> Outcome<Snapshot> {
-        let db = self.db()?;
-        Ok(Snapshot::new(py.detach(|| db.snapshot())?))
+        Snapshot::take(py, Source::Here(Arc::downgrade(&self.0)))
     }
 
     /// A table of a snapshot that is taken for it.
@@ -405,7 +414,7 @@ impl Database {
     /// other processes stay readable. Others that share it (`open`, the connections of
     /// `atolldb.dbapi` and `atolldb.adbc`) keep it, with its name, until they are closed.
     fn close(&self, py: Python<'_>) {
-        let Some(Held { db, locals, sessions }) = self.lock().take() else { return };
+        let Some(Held { db, locals, sessions }) = self.0.lock().take() else { return };
         drop(locals);
         let open = sessions.close_all();
         py.detach(|| drop((open, db)));

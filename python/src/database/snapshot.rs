@@ -1,11 +1,12 @@
 //! Snapshots.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use atoll_sql::SqlSession;
 use pyo3::prelude::*;
 
-use super::Database;
+use super::{Database, Handle};
+use crate::attach::Line;
 use crate::errors::{Fault, Outcome};
 use crate::interrupt;
 use crate::parameters;
@@ -18,29 +19,88 @@ use crate::table::Table;
 ///
 /// Tables, columns, arrays and results that came from it keep its memory.
 #[pyclass(frozen, module = "atolldb", name = "Snapshot")]
-pub(crate) struct Snapshot {
+pub(crate) struct Snapshot(Mutex<State>);
+
+/// The snapshot, which `refresh` replaces, and what is known of it after its release.
+struct State {
     database: String,
     epoch: u64,
     take_ns: u64,
     attach_ns: u64,
-    held: Mutex<Option<atoll::Snapshot>>,
+    held: Option<Held>,
 }
 
-impl Snapshot {
-    /// A snapshot that was just taken.
-    pub(crate) fn new(snapshot: atoll::Snapshot) -> Self {
+struct Held {
+    snapshot: atoll::Snapshot,
+    source: Source,
+}
+
+/// Where newer snapshots come from.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// The process that owns the database.
+    Owner(Arc<Line>),
+    /// A database of this process.
+    Here(Weak<Handle>),
+    /// Nowhere: it is the base of a snapshot or of a database.
+    Base,
+}
+
+impl Source {
+    fn take(&self, py: Python<'_>) -> Outcome<atoll::Snapshot> {
+        match self {
+            Self::Owner(line) => {
+                let attachment = line.attachment()?;
+                Ok(py.detach(move || attachment.snapshot())?)
+            }
+            Self::Here(handle) => {
+                let handle = handle.upgrade();
+                let db = handle.ok_or(Fault::Closed("the database is closed"))?.db()?;
+                Ok(py.detach(move || db.snapshot())?)
+            }
+            Self::Base => Err(Fault::Value(
+                "what is built on this snapshot always shows it, so it has no newer one; refresh a \
+                 snapshot of the database itself"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+impl State {
+    fn new(snapshot: atoll::Snapshot, source: Source) -> Self {
         Self {
             database: snapshot.database().to_owned(),
             epoch: snapshot.epoch(),
             take_ns: snapshot.take_ns(),
             attach_ns: snapshot.attach_ns(),
-            held: Mutex::new(Some(snapshot)),
+            held: Some(Held { snapshot, source }),
         }
     }
 
+    fn held(&self) -> Outcome<&Held> {
+        let released = Fault::Closed("the snapshot was released; take a new one");
+        self.held.as_ref().ok_or(released)
+    }
+}
+
+impl Snapshot {
+    /// Takes a snapshot.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(crate) fn take(py: Python<'_>, source: Source) -> Outcome<Self> {
+        Ok(Self(Mutex::new(State::new(source.take(py)?, source))))
+    }
+
+    /// A snapshot on which a database or a snapshot is built.
+    pub(crate) fn of_base(snapshot: atoll::Snapshot) -> Self {
+        Self(Mutex::new(State::new(snapshot, Source::Base)))
+    }
+
     /// Locked while this thread holds the GIL, and only briefly, so that a fork finds it unlocked.
-    fn held(&self) -> MutexGuard<'_, Option<atoll::Snapshot>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The snapshot.
@@ -48,8 +108,20 @@ impl Snapshot {
     /// # Errors
     /// [`Fault::Closed`] when it was released.
     pub(crate) fn inner(&self) -> Outcome<atoll::Snapshot> {
-        let released = Fault::Closed("the snapshot was released; take a new one");
-        self.held().clone().ok_or(released)
+        self.state().held().map(|held| held.snapshot.clone())
+    }
+
+    /// Replaces the snapshot, and returns the one that is not needed any more: `newer` if another
+    /// thread has put one there that is newer still, or has released it.
+    fn replace(&self, newer: State) -> (State, Outcome<()>) {
+        let mut state = self.state();
+        if let Err(released) = state.held() {
+            return (newer, Err(released));
+        }
+        if newer.epoch < state.epoch {
+            return (newer, Ok(()));
+        }
+        (std::mem::replace(&mut *state, newer), Ok(()))
     }
 }
 
@@ -57,27 +129,27 @@ impl Snapshot {
 impl Snapshot {
     /// Name of the database; empty for one that was not published.
     #[getter]
-    fn database(&self) -> &str {
-        &self.database
+    fn database(&self) -> String {
+        self.state().database.clone()
     }
 
     /// The epoch that it shows.
     #[getter]
     fn epoch(&self) -> u64 {
-        self.epoch
+        self.state().epoch
     }
 
     /// Nanoseconds that the owner needed to take it.
     #[getter]
     fn take_ns(&self) -> u64 {
-        self.take_ns
+        self.state().take_ns
     }
 
     /// Nanoseconds from the request until the snapshot could be used here, including the time of
     /// the owner.
     #[getter]
     fn attach_ns(&self) -> u64 {
-        self.attach_ns
+        self.state().attach_ns
     }
 
     /// Bytes copied to make it readable here: always 0, because it is read in the owner's memory.
@@ -102,7 +174,18 @@ impl Snapshot {
     /// The snapshots that it is built on.
     #[getter]
     fn bases(&self) -> Outcome<Vec<Self>> {
-        Ok(self.inner()?.bases().iter().cloned().map(Self::new).collect())
+        Ok(self.inner()?.bases().iter().cloned().map(Self::of_base).collect())
+    }
+
+    /// Shows the newest state of the database instead, by a new snapshot. If that cannot be taken,
+    /// the one before stays. Tables, arrays and results that came from that one stay as they are
+    /// and keep its memory until they are gone; so do databases that are built on it.
+    fn refresh(&self, py: Python<'_>) -> Outcome<()> {
+        let source = self.state().held()?.source.clone();
+        let newer = State::new(source.take(py)?, source);
+        let (old, done) = self.replace(newer);
+        py.detach(|| drop(old));
+        done
     }
 
     /// Raises `SnapshotExpired` when it, or one of its bases, exceeds a limit of its owner.
@@ -181,7 +264,7 @@ impl Snapshot {
     /// Releases the snapshot. Tables, arrays and results from it stay readable and keep its memory
     /// until they are gone too.
     fn release(&self, py: Python<'_>) {
-        let held = self.held().take();
+        let held = self.state().held.take();
         py.detach(|| drop(held));
     }
 
@@ -195,7 +278,8 @@ impl Snapshot {
     }
 
     fn __repr__(&self) -> String {
-        let released = if self.held().is_none() { ", released" } else { "" };
-        format!("<atolldb.Snapshot of \"{}\" at epoch {}{released}>", self.database, self.epoch)
+        let state = self.state();
+        let released = if state.held.is_none() { ", released" } else { "" };
+        format!("<atolldb.Snapshot of \"{}\" at epoch {}{released}>", state.database, state.epoch)
     }
 }

@@ -16,6 +16,11 @@ pub struct ScriptArgs {
     /// Run the statements of a file and end (`-` is the standard input); files come before -c
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub scripts: Vec<PathBuf>,
+
+    /// A value for the parameters of the statements: the first for $1, the next for $2, …; \N is
+    /// NULL
+    #[arg(long = "param", value_name = "VALUE", allow_hyphen_values = true)]
+    pub params: Vec<String>,
 }
 
 impl ScriptArgs {
@@ -32,6 +37,8 @@ Examples:
   atoll sql bank                        a shell; \\? inside it shows its commands
   atoll sql bank --memory 4GiB --snapshot-age-max 10m
   atoll sql bank -c 'SELECT 1 + 1'      run one statement
+  atoll sql bank --data ./bank -c 'INSERT INTO t VALUES ($1, $2)' --param 7 --param=a
+                                        with values, which need no quotes of SQL
   atoll sql bank -f schema.sql --serve  run a script, then serve snapshots until Ctrl-C
   atoll sql bank < script.sql           run a script from the standard input
   atoll sql bank --data ./bank          keep it in a folder; open it again the same way

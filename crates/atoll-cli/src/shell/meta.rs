@@ -12,9 +12,10 @@ use crate::shell::{Flow, Shell, describe};
 use crate::size;
 
 /// Each command with its arguments, and what it does.
-pub const COMMANDS: [(&str, &str); 15] = [
+pub const COMMANDS: [(&str, &str); 16] = [
     (r"\?", "this help"),
     (r"\backup DIR", "a copy of the database in an empty folder, as it is now"),
+    (r"\bind [VALUE] …", r"values of $1, $2, … in the next statement; \N is NULL"),
     (r"\checkpoint", "take a checkpoint, so that opening again is fast"),
     (r"\d [TABLE]", "the tables, or the columns and key of one"),
     (r"\health", "problems of its files, if there are any"),
@@ -66,8 +67,19 @@ pub enum Meta {
     Health,
     /// `\backup`.
     Backup(PathBuf),
+    /// `\bind`.
+    Bind(Vec<Word>),
     /// `\checkpoint`.
     Checkpoint,
+}
+
+/// A word of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// The word without its quotes.
+    pub text: String,
+    /// Whether it had quotes.
+    pub is_quoted: bool,
 }
 
 /// Whether a line is a command and not SQL.
@@ -108,10 +120,13 @@ pub fn parse(line: &str) -> Result<Meta> {
     }
     let words = words(line)?;
     let (name, arguments) = match words.split_first() {
-        Some((name, arguments)) => (name.trim_end_matches(';'), arguments),
+        Some((name, arguments)) => (name.text.trim_end_matches(';'), arguments),
         None => (line, &[][..]),
     };
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if name == r"\bind" {
+        return Ok(Meta::Bind(arguments.to_vec()));
+    }
+    let arguments: Vec<&str> = arguments.iter().map(|word| word.text.as_str()).collect();
     match (name, arguments.as_slice()) {
         (r"\?" | r"\h" | r"\help", []) => Ok(Meta::Help),
         (r"\q" | r"\quit", []) => Ok(Meta::Quit),
@@ -163,22 +178,40 @@ fn switch(name: &str, value: &[&str]) -> Result<Option<bool>> {
     }
 }
 
-/// Splits a line at its spaces; text in single or double quotes stays together.
-fn words(line: &str) -> Result<Vec<String>> {
+/// Splits a line at its spaces. Text in single or double quotes stays together; a quote inside is
+/// written twice.
+fn words(line: &str) -> Result<Vec<Word>> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
     while let Some(first) = rest.chars().next() {
-        let (word, after) = if matches!(first, '\'' | '"') {
-            rest[1..]
-                .split_once(first)
-                .ok_or_else(|| CliError::new(format!("the quote {first} is not closed: {rest}")))?
+        let is_quoted = matches!(first, '\'' | '"');
+        let (text, after) = if is_quoted {
+            quoted(rest, first)?
         } else {
-            rest.split_once(char::is_whitespace).unwrap_or((rest, ""))
+            let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            (word.to_owned(), after)
         };
-        words.push(word.to_owned());
+        words.push(Word { text, is_quoted });
         rest = after.trim_start();
     }
     Ok(words)
+}
+
+/// The text in the quotes with which `rest` starts, and what comes behind them.
+fn quoted(rest: &str, quote: char) -> Result<(String, &str)> {
+    let mut text = String::new();
+    let mut left = &rest[1..];
+    loop {
+        let (piece, after) = left
+            .split_once(quote)
+            .ok_or_else(|| CliError::new(format!("the quote {quote} is not closed: {rest}")))?;
+        text.push_str(piece);
+        let Some(more) = after.strip_prefix(quote) else {
+            return Ok((text, after));
+        };
+        text.push(quote);
+        left = more;
+    }
 }
 
 /// Carries a command out.
@@ -220,6 +253,7 @@ pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
             let (bytes, folder) = (size::bytes(report.bytes), folder.display());
             confirm(shell, &format!("{bytes} of tables in {folder}"))?;
         }
+        Meta::Bind(words) => shell.values.bind(&words),
         Meta::Checkpoint => {
             let report = shell.session.database()?.checkpoint()?;
             let bytes = size::bytes(report.bytes);
@@ -289,6 +323,10 @@ mod tests {
         assert_eq!(behind_statement("SELECT 1\nFROM t"), None);
     }
 
+    fn word(text: &str, is_quoted: bool) -> Word {
+        Word { text: text.to_owned(), is_quoted }
+    }
+
     #[test]
     fn commands_are_read_with_their_arguments() {
         let wanted = [
@@ -306,6 +344,17 @@ mod tests {
                     key: vec!["id".to_owned(), "pos".to_owned()],
                 },
             ),
+            (r"\bind", Meta::Bind(Vec::new())),
+            (
+                r#"\bind a 'it''s' \N "" 5;"#,
+                Meta::Bind(vec![
+                    word("a", false),
+                    word("it's", true),
+                    word(r"\N", false),
+                    word("", true),
+                    word("5;", false),
+                ]),
+            ),
             ("exit", Meta::Quit),
             (r"\q;", Meta::Quit),
         ];
@@ -321,6 +370,7 @@ mod tests {
         let usage = parse(r"\load").unwrap_err().hint().unwrap();
         assert!(usage.contains("FILE TABLE"), "{usage}");
         assert!(parse(r"\i 'open").is_err());
+        assert!(parse(r"\bind 'open''").is_err());
         assert!(parse(r"\rows many").is_err());
         assert!(parse(r"\timing maybe").is_err());
     }

@@ -14,6 +14,7 @@ pub mod interactive;
 pub mod interrupt;
 pub mod meta;
 pub mod split;
+pub mod values;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
@@ -29,6 +30,7 @@ use crate::render::table::Fit;
 use crate::render::{json, rows};
 use crate::session::Session;
 use crate::shell::split::{Item, Pending, Script};
+use crate::shell::values::Values;
 use crate::size;
 
 /// Rows that are shown on a terminal unless `\rows` says otherwise.
@@ -61,6 +63,7 @@ pub struct Shell<'a> {
     session: Session,
     output: &'a mut Output,
     settings: Settings,
+    values: Values,
     /// Scripts that are being read, the innermost last.
     scripts: usize,
 }
@@ -69,7 +72,7 @@ impl<'a> Shell<'a> {
     /// A shell with results to `output`.
     pub fn new(session: Session, output: &'a mut Output) -> Self {
         let settings = Settings { timing: false, expanded: false, rows: None };
-        Self { session, output, settings, scripts: 0 }
+        Self { session, output, settings, values: Values::default(), scripts: 0 }
     }
 
     /// The target of the shell.
@@ -86,16 +89,23 @@ impl<'a> Shell<'a> {
     /// interactive shell.
     ///
     /// # Errors
-    /// The first error of a script.
+    /// The first error of a script, and values of `--param` for the interactive shell.
     pub fn run(&mut self, script: &ScriptArgs) -> Result<()> {
         if !script.is_empty() {
             return self.run_scripts(script);
         }
         if io::stdin().is_terminal() {
+            if !script.params.is_empty() {
+                return Err(CliError::with_hint(
+                    "--param gives values to the statements of scripts, and there is none",
+                    "-c and -f name some; in the shell, \\bind gives values to the next statement",
+                ));
+            }
             return interactive::run(self);
         }
+        self.values.give(&script.params);
         self.run_script(io::stdin().lock(), Some("(standard input)")).map(|_| ())?;
-        self.warn_if_open();
+        self.warn_of_rest();
         Ok(())
     }
 
@@ -104,6 +114,7 @@ impl<'a> Shell<'a> {
     /// # Errors
     /// The first error.
     pub fn run_scripts(&mut self, script: &ScriptArgs) -> Result<()> {
+        self.values.give(&script.params);
         let mut left = script.scripts.len() + script.commands.len();
         // After the output was closed, further sources are not run.
         let mut cut = |done: Result<Flow>| {
@@ -127,8 +138,16 @@ impl<'a> Shell<'a> {
                 break;
             }
         }
-        self.warn_if_open();
+        self.warn_of_rest();
         Ok(())
+    }
+
+    /// Warns of what the scripts have left: an open transaction, values that were not used.
+    fn warn_of_rest(&self) {
+        self.warn_if_open();
+        if let Some(unused) = self.values.unused() {
+            say(&format!("warning: {unused}"));
+        }
     }
 
     fn warn_if_open(&self) {
@@ -211,7 +230,9 @@ impl<'a> Shell<'a> {
 
     fn run_statement(&mut self, statement: &str, origin: Option<Origin>) -> Result<()> {
         let begin = Instant::now();
-        let outcome = self.session.execute(statement).map_err(|error| {
+        let values = self.values.of(&mut self.session, statement);
+        let run = values.and_then(|values| self.session.execute(statement, &values));
+        let outcome = run.map_err(|error| {
             let sql = statement.to_owned();
             CliError::Statement(Box::new(FailedStatement { error, sql, origin }))
         })?;
