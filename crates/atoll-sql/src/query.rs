@@ -42,7 +42,7 @@ use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
-use crate::rules::{extreme, merging, prepare, sum};
+use crate::rules::{extreme, merging, prepare, quantified, sum};
 use crate::short::compile::expr::NOW;
 use crate::{clauses, depth, panics, query_error, watch};
 
@@ -103,7 +103,8 @@ impl Engine {
         for aggregate in sum::aggregates().into_iter().chain(extreme::aggregates()) {
             state.register_udaf(Arc::new(aggregate))?;
         }
-        for function in merging::functions().into_iter().chain([ScalarUDF::from(Now::new())]) {
+        let ours = merging::functions().into_iter().chain(quantified::functions());
+        for function in ours.chain([ScalarUDF::from(Now::new())]) {
             state.register_udf(Arc::new(function))?;
         }
         let context = SessionContext::new_with_state(state);

@@ -6,6 +6,7 @@ use atoll::{DataType, Database, Table};
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::Statement;
 
+use super::parameters::ParameterType;
 use super::wanted::Wanted;
 use super::{Body, Described, Prepared, Reason, Unbound, parameters};
 use crate::engines;
@@ -142,8 +143,13 @@ pub(crate) fn declared(statement: &Statement, values: &[Literal], with_text: boo
     let mut declared = statement.clone();
     parameters::replace(&mut declared, |at| {
         let own = values.get(at).and_then(|value| match value {
-            Literal::Null | Literal::Text(_) if with_text => Some(DataType::Text),
-            value => parameters::own_type(value),
+            Literal::Null | Literal::Text(_) if with_text => {
+                Some(ParameterType::One(DataType::Text))
+            }
+            value => match parameters::own_type(value) {
+                None if with_text => Some(ParameterType::List(DataType::Text)),
+                own => own,
+            },
         })?;
         parameters::declared(at, own)
     });

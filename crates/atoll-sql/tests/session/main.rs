@@ -10,6 +10,7 @@ mod files;
 mod infer;
 mod isolation;
 mod limits;
+mod lists;
 mod messages;
 mod pgbench;
 mod prepared;
