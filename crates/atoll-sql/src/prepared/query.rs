@@ -88,7 +88,18 @@ impl Binder<'_> {
         query: Statement,
         target: Option<&Table>,
     ) -> Result<LogicalPlan, Unbound> {
-        let catalog = LiveCatalog::new(self.db.clone(), target.cloned());
+        self.plan_over(LiveCatalog::new(self.db.clone(), target.cloned()), query)
+    }
+
+    /// The plan of a query over the tables of a catalog.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub(super) fn plan_over(
+        &self,
+        catalog: LiveCatalog,
+        query: Statement,
+    ) -> Result<LogicalPlan, Unbound> {
         Ok(engines::lend(|engine| engine.bind(catalog, query, self.interrupt))?)
     }
 

@@ -37,6 +37,11 @@ impl Compiler {
         let provider = source_as_provider(&scan.source)?;
         let live = provider.downcast_ref::<LiveTable>();
         let live = live.ok_or_else(|| NotShort::new("a table of another kind"))?;
+        if let (None, Some(at), true) = (&live.table, live.given, scan.filters.is_empty()) {
+            let count = scan.source.schema().fields().len();
+            let columns = scan.projection.clone().unwrap_or_else(|| (0..count).collect());
+            return Ok(Node::Given { at, columns });
+        }
         let table = live.table.clone().ok_or_else(|| {
             NotShort::new(format!("\"{}\", a table of another database", scan.table_name))
         })?;
@@ -393,7 +398,7 @@ impl Node {
     /// Whether it refers to the row of the outer side.
     pub(super) fn is_dependent(&self) -> bool {
         match self {
-            Self::Empty { .. } | Self::Values(_) => false,
+            Self::Empty { .. } | Self::Values(_) | Self::Given { .. } => false,
             Self::Access(access) => match &access.path {
                 Path::Key(parts) | Path::Keys(parts) => parts.iter().any(KeyPart::is_dependent),
                 Path::Index { prefix, ends, .. } => {
