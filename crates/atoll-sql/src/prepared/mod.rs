@@ -12,6 +12,7 @@ pub(crate) mod cache;
 pub(crate) mod change;
 pub(crate) mod lift;
 pub(crate) mod parameters;
+pub(crate) mod partitions;
 pub(crate) mod query;
 pub(crate) mod run;
 pub(crate) mod wanted;
@@ -31,7 +32,8 @@ use crate::short::list::{List, ListSlot};
 use crate::short::plan::Node;
 use crate::short::scalar::{Began, Slot, Surroundings};
 
-/// Runs of a statement that go to a snapshot after one that has looked at too many rows.
+/// Runs of a statement that go to a snapshot after one that has looked at too many rows, or name
+/// all partitions after one that has named too few.
 const LONG_RUNS: u32 = 32;
 
 /// A statement that is bound.
@@ -44,6 +46,8 @@ pub(crate) struct Prepared {
     pub(crate) subqueries: Vec<Node>,
     /// Runs that still go to a snapshot, see [`Prepared::note_long`].
     on_snapshot: AtomicU32,
+    /// Runs that still name all partitions, see [`Prepared::note_elsewhere`].
+    on_all_partitions: AtomicU32,
 }
 
 /// What a statement does.
@@ -144,7 +148,8 @@ impl Prepared {
     /// A statement with the parts that the compiler has collected.
     pub(crate) fn new(body: Body, compiler: Compiler) -> Self {
         let Compiler { slots, lists, subqueries, .. } = compiler;
-        Self { body, slots, lists, subqueries, on_snapshot: AtomicU32::new(0) }
+        let (on_snapshot, on_all_partitions) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { body, slots, lists, subqueries, on_snapshot, on_all_partitions }
     }
 
     /// A query that only a snapshot can answer.
@@ -178,11 +183,18 @@ impl Prepared {
 
     /// Whether this run goes to a snapshot.
     pub(crate) fn goes_to_snapshot(&self) -> bool {
-        let left = self.on_snapshot.load(Ordering::Relaxed);
-        if left > 0 {
-            self.on_snapshot.store(left - 1, Ordering::Relaxed);
-        }
-        left > 0
+        is_one_of(&self.on_snapshot)
+    }
+
+    /// Notes that it has accessed a partition that its keys do not name. The next runs name all at
+    /// once; later ones may have other values.
+    pub(crate) fn note_elsewhere(&self) {
+        self.on_all_partitions.store(LONG_RUNS, Ordering::Relaxed);
+    }
+
+    /// Whether this run names all partitions.
+    pub(crate) fn goes_everywhere(&self) -> bool {
+        is_one_of(&self.on_all_partitions)
     }
 
     /// The values of the slots. `Ok(Err(OtherType))` if the statement has to be bound for the types
@@ -261,6 +273,15 @@ fn list(slot: &ListSlot, value: &Literal) -> Result<Result<Option<List>, OtherTy
 
 fn wrong_value(number: usize, reason: &str) -> SqlError {
     SqlError::new(SqlErrorKind::Type, format!("parameter ${}: {reason}", number + 1))
+}
+
+/// Whether runs are left; then there is one less.
+fn is_one_of(runs: &AtomicU32) -> bool {
+    let left = runs.load(Ordering::Relaxed);
+    if left > 0 {
+        runs.store(left - 1, Ordering::Relaxed);
+    }
+    left > 0
 }
 
 /// The error for a statement in a transaction that only a query on a snapshot could carry out.

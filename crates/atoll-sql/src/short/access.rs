@@ -176,6 +176,34 @@ impl Access {
         }
     }
 
+    /// The values that the first column of the primary key has in all rows that it may visit;
+    /// `None` if they are not known before the plan runs.
+    pub(crate) fn first_key_values(&self, around: &Surroundings) -> Option<Vec<Value>> {
+        let one = |part: &KeyPart| match part.is_dependent() {
+            true => None,
+            false => part.value(&[], around).ok(),
+        };
+        match &self.path {
+            Path::Given(_) => Some(Vec::new()),
+            Path::Key(parts) => Some(one(parts.first()?)?.into_iter().collect()),
+            Path::Keys(parts) => {
+                let values: Option<Vec<_>> = parts.iter().map(one).collect();
+                Some(values?.into_iter().flatten().collect())
+            }
+            Path::List(listed) => Some(listed.keys(around)),
+            Path::Index { name, prefix, .. } => {
+                let schema = self.table.schema();
+                let specs = self.table.indexes();
+                let leading = specs.iter().find(|spec| spec.name == *name)?.columns.first()?;
+                if schema.position(leading) != schema.primary_key().first().copied() {
+                    return None;
+                }
+                Some(one(prefix.first()?)?.into_iter().collect())
+            }
+            Path::Heap => None,
+        }
+    }
+
     /// Fetches the cache lines of the rows that it will look up for these outer rows. Returns
     /// whether it looks rows up at all.
     ///

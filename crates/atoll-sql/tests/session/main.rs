@@ -12,6 +12,7 @@ mod isolation;
 mod limits;
 mod lists;
 mod messages;
+mod partitions;
 mod pgbench;
 mod prepared;
 mod queries;

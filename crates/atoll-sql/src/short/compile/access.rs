@@ -363,7 +363,7 @@ impl Access {
 
 impl KeyPart {
     /// Whether it refers to the row of the outer side.
-    fn is_dependent(&self) -> bool {
+    pub(in crate::short) fn is_dependent(&self) -> bool {
         let mut refers = false;
         self.scalar.columns(&mut |_| refers = true);
         refers
