@@ -67,6 +67,10 @@ fn value(object: &Bound<'_, PyAny>, at: usize) -> Outcome<Literal> {
         let days = date.signed_duration_since(NaiveDate::default()).num_days();
         return Ok(Literal::Date(i32::try_from(days).unwrap_or(i32::MAX)));
     }
+    if let Ok(items) = object.cast::<PyList>() {
+        let items = items.iter().map(|item| value(&item, at));
+        return Ok(Literal::List(items.collect::<Outcome<_>>()?));
+    }
     other(object, at)
 }
 
@@ -118,7 +122,7 @@ fn other(object: &Bound<'_, PyAny>, at: usize) -> Outcome<Literal> {
 fn unknown(name: &str, at: usize) -> Fault {
     Fault::Type(format!(
         "parameter {} is a {name}; values are None, bool, int, float, str, bytes, Decimal, date \
-         and datetime",
+         and datetime, and lists of them",
         at + 1
     ))
 }

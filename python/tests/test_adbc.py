@@ -81,6 +81,15 @@ def test_many_rows_of_values_run_a_query_each(connection, cursor):
         assert cursor.rowcount == 3
 
 
+def test_lists_are_values_beside_any(connection, cursor):
+    cursor.execute("CREATE TABLE item (id int PRIMARY KEY)")
+    cursor.execute("INSERT INTO item VALUES (1), (2), (3)")
+    lists = pyarrow.array([[3, None, 1], [], None, [2]], pyarrow.list_(pyarrow.int32()))
+    data = pyarrow.RecordBatch.from_arrays([lists], ["0"])
+    cursor.execute("SELECT id FROM item WHERE id = ANY(?) ORDER BY id", data)
+    assert [key for key, in cursor.fetchall()] == [1, 3, 2]
+
+
 def test_executemany_is_atomic(connection, cursor):
     items(connection)
     with pytest.raises(manager.IntegrityError, match="values 3") as raised:

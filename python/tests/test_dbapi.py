@@ -82,6 +82,24 @@ def test_values_come_back_as_they_were_given():
             assert found.fetchall() == [(1,)], column
 
 
+def test_lists_are_values_beside_any():
+    with dbapi.connect() as connection:
+        table(connection)
+        insert = "INSERT INTO item (id, name) VALUES (?, ?)"
+        connection.cursor().executemany(insert, [(1, "a"), (2, None), (3, "c")])
+
+        def found(condition, values):
+            statement = f"SELECT id FROM item WHERE {condition} ORDER BY id"
+            return [key for key, in connection.execute(statement, (values,)).fetchall()]
+
+        assert found("id = ANY(?)", [3, 1, 9, None]) == [1, 3]
+        assert found("id = ANY(?)", []) == []
+        assert found("id <> ALL(?)", [1]) == [2, 3]
+        assert found("name = ANY(?)", ["c", "x"]) == [3]
+        with pytest.raises(dbapi.ProgrammingError, match="parameter 1 is a object"):
+            connection.execute("SELECT 1 = ANY(?)", ([object()],))
+
+
 def test_a_failed_statement_dooms_its_transaction():
     connection = dbapi.connect()
     table(connection)
@@ -117,8 +135,8 @@ def test_errors_have_the_classes_of_the_specification():
     ]:
         with pytest.raises(kind):
             connection.execute(statement)
-    for values in [([1],), {"name": 1}]:
-        with pytest.raises(dbapi.ProgrammingError, match="a tuple or a list|is a list"):
+    for values in [([object()],), {"name": 1}]:
+        with pytest.raises(dbapi.ProgrammingError, match="a tuple or a list|is a object"):
             connection.execute("SELECT ?", values)
     connection.database.close()
     for call in [connection.rollback, connection.commit, lambda: connection.execute("SELECT 1")]:

@@ -4,14 +4,16 @@
 //! numbers, with or without `$` or `:` before them, these count: from 0, as in Python's database
 //! interface, or from 1, as in SQL.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int64Type, TimestampMicrosecondType,
     TimestampNanosecondType,
 };
-use arrow_array::{Array, ArrayRef, RecordBatchReader};
+use arrow_array::{Array, ArrayRef, LargeListArray, RecordBatchReader};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType as ArrowType, Schema, TimeUnit};
+use arrow_schema::{DataType as ArrowType, Field, Schema, TimeUnit};
 use atoll_sql::{Literal, in_words_of_sql};
 
 use crate::errors::{Result, error, of_source, unsupported, wrong_argument};
@@ -64,16 +66,9 @@ fn number(name: &str) -> Option<usize> {
 /// A column in one of the types that [`value`] reads.
 fn plain(column: &ArrayRef, at: usize) -> Result<ArrayRef> {
     use ArrowType as T;
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    let cast = |array: &ArrayRef, to: &ArrowType| {
-        cast_with_options(array, to, &strict).map_err(|cause| {
-            let told = in_words_of_sql(&cause.to_string());
-            error(Status::InvalidData, "22003", format!("parameter ${}: {told}", at + 1))
-        })
-    };
     let wanted = match column.data_type() {
-        T::Dictionary(_, values) => return plain(&cast(column, values)?, at),
-        T::RunEndEncoded(_, values) => return plain(&cast(column, values.data_type())?, at),
+        T::Dictionary(_, values) => return plain(&cast(column, values, at)?, at),
+        T::RunEndEncoded(_, values) => return plain(&cast(column, values.data_type(), at)?, at),
         T::Int8 | T::Int16 | T::Int32 | T::UInt8 | T::UInt16 | T::UInt32 => T::Int64,
         T::UInt64 => T::Decimal128(20, 0),
         T::Float16 => T::Float32,
@@ -98,13 +93,47 @@ fn plain(column: &ArrayRef, at: usize) -> Result<ArrayRef> {
         | T::LargeUtf8
         | T::LargeBinary
         | T::Date32) => known.clone(),
+        T::List(_)
+        | T::LargeList(_)
+        | T::ListView(_)
+        | T::LargeListView(_)
+        | T::FixedSizeList(..) => {
+            return lists_of(column, at);
+        }
         other => {
             let told = in_words_of_sql(&other.to_string());
             let message = format!("parameter ${} has type {told}, which no column has", at + 1);
             return Err(unsupported(message));
         }
     };
-    if wanted == *column.data_type() { Ok(column.clone()) } else { cast(column, &wanted) }
+    if wanted == *column.data_type() { Ok(column.clone()) } else { cast(column, &wanted, at) }
+}
+
+/// A column of lists as one of large lists, with elements that [`value`] reads.
+fn lists_of(column: &ArrayRef, at: usize) -> Result<ArrayRef> {
+    let element = match column.data_type() {
+        ArrowType::List(element)
+        | ArrowType::LargeList(element)
+        | ArrowType::ListView(element)
+        | ArrowType::LargeListView(element)
+        | ArrowType::FixedSizeList(element, _) => element.clone(),
+        _ => return Ok(column.clone()),
+    };
+    let large = cast(column, &ArrowType::LargeList(element), at)?;
+    let lists = large.as_list::<i64>();
+    let elements = plain(lists.values(), at)?;
+    let element = Arc::new(Field::new_list_field(elements.data_type().clone(), true));
+    let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+    let whole = LargeListArray::try_new(element, offsets, elements, nulls);
+    Ok(Arc::new(whole.map_err(|error| of_source(&error))?))
+}
+
+fn cast(array: &ArrayRef, to: &ArrowType, at: usize) -> Result<ArrayRef> {
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, to, &strict).map_err(|cause| {
+        let told = in_words_of_sql(&cause.to_string());
+        error(Status::InvalidData, "22003", format!("parameter ${}: {told}", at + 1))
+    })
 }
 
 fn check_micros(column: &ArrayRef, at: usize) -> Result<()> {
@@ -141,6 +170,10 @@ fn value(column: &ArrayRef, row: usize) -> Literal {
         ArrowType::Timestamp(..) => {
             Literal::Timestamp(column.as_primitive::<TimestampMicrosecondType>().value(row))
         }
+        ArrowType::LargeList(_) => {
+            let items = column.as_list::<i64>().value(row);
+            Literal::List((0..items.len()).map(|at| value(&items, at)).collect())
+        }
         // A column of NULLs only.
         _ => Literal::Null,
     }
@@ -150,13 +183,11 @@ fn value(column: &ArrayRef, row: usize) -> Literal {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::sync::Arc;
-
+    use arrow_array::types::Int32Type;
     use arrow_array::{
-        BooleanArray, Decimal128Array, Int8Array, NullArray, RecordBatch, RecordBatchIterator,
-        StringViewArray, TimestampNanosecondArray, UInt64Array,
+        BooleanArray, Decimal128Array, FixedSizeListArray, Int8Array, ListArray, NullArray,
+        RecordBatch, RecordBatchIterator, StringViewArray, TimestampNanosecondArray, UInt64Array,
     };
-    use arrow_schema::Field;
 
     use super::*;
 
@@ -190,9 +221,12 @@ mod tests {
         Ok(lists.into_iter().flatten().collect())
     }
 
+    fn int(value: i128) -> Literal {
+        Literal::Integer(value)
+    }
+
     #[test]
     fn values_keep_their_types() {
-        let int = |value: i128| Literal::Integer(value);
         assert_eq!(
             values_of(Int8Array::from(vec![Some(-1), None])).unwrap(),
             [int(-1), Literal::Null]
@@ -207,5 +241,19 @@ mod tests {
         assert!(fine.message.contains("finer than a microsecond: 1001 ns"), "{fine}");
         let exact = values_of(TimestampNanosecondArray::from(vec![1_000])).unwrap();
         assert_eq!(exact, [Literal::Timestamp(1)]);
+    }
+
+    #[test]
+    fn lists_are_values() {
+        let lists = [Some(vec![Some(1), None]), None, Some(vec![])];
+        let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
+        let wanted =
+            [Literal::List(vec![int(1), Literal::Null]), Literal::Null, Literal::List(Vec::new())];
+        // A part of the column too.
+        assert_eq!(values_of(lists.slice(1, 2)).unwrap(), wanted[1..]);
+        assert_eq!(values_of(lists).unwrap(), wanted);
+        let fixed = [Some(vec![Some(7), Some(8)])];
+        let fixed = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(fixed, 2);
+        assert_eq!(values_of(fixed).unwrap(), [Literal::List(vec![int(7), int(8)])]);
     }
 }

@@ -36,7 +36,7 @@ use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
-use crate::rules::{extreme, merging, sum};
+use crate::rules::{extreme, merging, quantified, sum};
 use crate::short::compile::expr::NOW;
 use crate::{depth, limits, panics, query_error};
 
@@ -180,7 +180,8 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
     for aggregate in sum::aggregates().into_iter().chain(extreme::aggregates()) {
         settings.register_udaf(Arc::new(aggregate))?;
     }
-    for function in merging::functions().into_iter().chain([ScalarUDF::from(Now::new())]) {
+    let ours = merging::functions().into_iter().chain(quantified::functions());
+    for function in ours.chain([ScalarUDF::from(Now::new())]) {
         settings.register_udf(Arc::new(function))?;
     }
     Ok(settings)

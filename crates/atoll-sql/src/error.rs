@@ -86,6 +86,10 @@ pub enum Cause {
     PreparedExists,
     /// A statement is nested too deeply, or has too many parts.
     TooComplex,
+    /// An operator or a function that does not exist for these types.
+    NoSuchOperator,
+    /// A value of another type than its place takes.
+    OtherType,
     /// A name with a character that none may have.
     InvalidName,
     /// A name that is too long.

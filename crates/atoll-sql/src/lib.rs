@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod array_text;
 mod arrow_value;
 mod bulk;
 mod clauses;

@@ -6,7 +6,7 @@
 use atoll::{DataType, Schema, Value};
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::{show, text};
+use crate::{array_text, show, text};
 
 /// Integers up to here are exact as floating-point numbers, as are these powers of ten.
 const EXACT_INTEGER_MAX: u128 = 1 << 53;
@@ -35,6 +35,8 @@ pub enum Literal {
     Timestamp(i64),
     /// Bytes.
     Bytes(Vec<u8>),
+    /// The elements of an array: `id = ANY($1)`.
+    List(Vec<Literal>),
 }
 
 macro_rules! literal_from {
@@ -50,6 +52,18 @@ literal_from!(
     bool => Bool, i16 => Integer, i32 => Integer, i64 => Integer, u32 => Integer, u64 => Integer,
     f64 => Float, f32 => Real, &str => Text, String => Text, &[u8] => Bytes, Vec<u8> => Bytes,
 );
+
+impl<T: Into<Self>> From<Vec<T>> for Literal {
+    fn from(values: Vec<T>) -> Self {
+        Self::List(values.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<T: Into<Self> + Clone> From<&[T]> for Literal {
+    fn from(values: &[T]) -> Self {
+        Self::List(values.iter().cloned().map(Into::into).collect())
+    }
+}
 
 impl<T: Into<Self>> From<Option<T>> for Literal {
     fn from(value: Option<T>) -> Self {
@@ -217,6 +231,7 @@ impl Literal {
             Self::Date(days) => show::date(*days),
             Self::Timestamp(micros) => show::timestamp(*micros),
             Self::Text(text) => text::quote(text),
+            Self::List(_) => self.to_text().unwrap_or_default(),
             other => format!("a {}", other.kind()),
         }
     }
@@ -227,6 +242,7 @@ impl Literal {
             Self::Null => return None,
             Self::Text(text) => text.clone(),
             Self::Bytes(value) => show::bytes(value),
+            Self::List(items) => array_text::write(items.iter().map(Self::to_text)),
             other => other.show(),
         })
     }
@@ -241,6 +257,7 @@ impl Literal {
             Self::Date(_) => "date",
             Self::Timestamp(_) => "timestamp",
             Self::Bytes(_) => "bytea",
+            Self::List(_) => "list",
         }
     }
 }

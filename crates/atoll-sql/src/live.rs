@@ -21,18 +21,28 @@ pub(crate) const TARGET: &str = "\u{1}target";
 /// The row that `INSERT` proposed, for `ON CONFLICT`.
 pub(crate) const EXCLUDED: &str = "\u{1}excluded";
 
+/// The row that was found beside the target, for `RETURNING`.
+pub(crate) const FOUND: &str = "\u{1}found";
+
 /// The tables of a database.
 #[derive(Clone)]
 pub(crate) struct LiveCatalog {
     db: Database,
     /// What [`TARGET`] and [`EXCLUDED`] stand for.
     target: Option<Table>,
+    /// The columns of [`FOUND`].
+    found: Option<SchemaRef>,
 }
 
 impl LiveCatalog {
     /// The catalog for a statement, which may change a table.
     pub(crate) fn new(db: Database, target: Option<Table>) -> Self {
-        Self { db, target }
+        Self { db, target, found: None }
+    }
+
+    /// The same with [`FOUND`], which has these columns.
+    pub(crate) fn with_found(self, schema: SchemaRef) -> Self {
+        Self { found: Some(schema), ..self }
     }
 
     /// The names that a statement may use.
@@ -41,10 +51,15 @@ impl LiveCatalog {
         if self.target.is_some() {
             names.extend([TARGET, EXCLUDED].map(str::to_owned));
         }
+        names.extend(self.found.as_ref().map(|_| FOUND.to_owned()));
         names
     }
 
     fn find(&self, name: &str) -> Option<LiveTable> {
+        if name == FOUND {
+            let found = |schema| LiveTable { table: None, given: Some(1), schema };
+            return self.found.clone().map(found);
+        }
         let given = match name {
             TARGET => Some(0),
             EXCLUDED => Some(1),
@@ -110,7 +125,7 @@ impl SchemaProvider for LiveCatalog {
 
 /// A table as statements are bound to it.
 pub(crate) struct LiveTable {
-    /// `None` for a table of a snapshot.
+    /// `None` for a table of a snapshot, and for [`FOUND`].
     pub(crate) table: Option<Table>,
     /// Which row of those that the caller of a plan gives it stands for, see [`TARGET`].
     pub(crate) given: Option<usize>,

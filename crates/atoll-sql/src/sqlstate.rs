@@ -49,6 +49,8 @@ fn of_cause(cause: Cause) -> Option<&'static str> {
         Cause::UnknownPrepared => "26000",
         Cause::PreparedExists => "42P05",
         Cause::TooComplex => "54001",
+        Cause::NoSuchOperator => "42883",
+        Cause::OtherType => "42804",
         Cause::InvalidName => "42602",
         Cause::LongName => "42622",
         Cause::ParameterCount => "08P01",

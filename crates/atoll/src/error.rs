@@ -309,6 +309,12 @@ impl From<MediumError> for Error {
 }
 
 impl Error {
+    /// Whether a transaction accessed a partition that it had not named. It was rolled back; one
+    /// that names all partitions, or none, which means all, may do the same.
+    pub fn misses_partition(&self) -> bool {
+        matches!(self, Self::Transaction(OpError::OtherPartition { .. }))
+    }
+
     /// Converts the error of an operation; an abort becomes [`Error::Aborted`].
     pub(crate) fn of_op(error: OpError) -> Self {
         match error {

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use atoll::{DataType, Database};
+use atoll::Database;
 use sqlparser::ast::{Ident, Statement};
 
+use super::parameters::ParameterType;
 use super::{Prepared, parameters};
 use crate::depth;
 use crate::error::SqlError;
@@ -37,7 +38,7 @@ pub(crate) struct Shared {
 }
 
 /// Types of values, and the statement bound for them.
-type Declared = (Vec<Option<DataType>>, Arc<Prepared>);
+type Declared = (Vec<Option<ParameterType>>, Arc<Prepared>);
 
 /// A statement that has been parsed.
 #[derive(Debug)]

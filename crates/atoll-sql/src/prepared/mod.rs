@@ -12,6 +12,7 @@ pub(crate) mod cache;
 pub(crate) mod change;
 pub(crate) mod lift;
 pub(crate) mod parameters;
+pub(crate) mod partitions;
 pub(crate) mod query;
 pub(crate) mod run;
 pub(crate) mod wanted;
@@ -20,15 +21,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrow_schema::{Schema, SchemaRef};
-use atoll::DataType;
+use atoll::{DataType, Value};
 
+use crate::array_text;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
+use crate::rules::cast;
 use crate::short::compile::{Compiler, NotShort};
+use crate::short::list::{List, ListSlot};
 use crate::short::plan::Node;
 use crate::short::scalar::{Began, Slot, Surroundings};
 
-/// Runs of a statement that go to a snapshot after one that has looked at too many rows.
+/// Runs of a statement that go to a snapshot after one that has looked at too many rows, or name
+/// all partitions after one that has named too few.
 const LONG_RUNS: u32 = 32;
 
 /// A statement that is bound.
@@ -36,10 +41,13 @@ const LONG_RUNS: u32 = 32;
 pub(crate) struct Prepared {
     pub(crate) body: Body,
     slots: Vec<Slot>,
+    lists: Vec<ListSlot>,
     /// Subqueries that refer to nothing outside, in the order in which they run.
     pub(crate) subqueries: Vec<Node>,
     /// Runs that still go to a snapshot, see [`Prepared::note_long`].
     on_snapshot: AtomicU32,
+    /// Runs that still name all partitions, see [`Prepared::note_elsewhere`].
+    on_all_partitions: AtomicU32,
 }
 
 /// What a statement does.
@@ -139,8 +147,9 @@ pub(crate) struct OtherType;
 impl Prepared {
     /// A statement with the parts that the compiler has collected.
     pub(crate) fn new(body: Body, compiler: Compiler) -> Self {
-        let Compiler { slots, subqueries, .. } = compiler;
-        Self { body, slots, subqueries, on_snapshot: AtomicU32::new(0) }
+        let Compiler { slots, lists, subqueries, .. } = compiler;
+        let (on_snapshot, on_all_partitions) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { body, slots, lists, subqueries, on_snapshot, on_all_partitions }
     }
 
     /// A query that only a snapshot can answer.
@@ -174,11 +183,18 @@ impl Prepared {
 
     /// Whether this run goes to a snapshot.
     pub(crate) fn goes_to_snapshot(&self) -> bool {
-        let left = self.on_snapshot.load(Ordering::Relaxed);
-        if left > 0 {
-            self.on_snapshot.store(left - 1, Ordering::Relaxed);
-        }
-        left > 0
+        is_one_of(&self.on_snapshot)
+    }
+
+    /// Notes that it has accessed a partition that its keys do not name. The next runs name all at
+    /// once; later ones may have other values.
+    pub(crate) fn note_elsewhere(&self) {
+        self.on_all_partitions.store(LONG_RUNS, Ordering::Relaxed);
+    }
+
+    /// Whether this run names all partitions.
+    pub(crate) fn goes_everywhere(&self) -> bool {
+        is_one_of(&self.on_all_partitions)
     }
 
     /// The values of the slots. `Ok(Err(OtherType))` if the statement has to be bound for the types
@@ -193,22 +209,79 @@ impl Prepared {
     ) -> Result<Result<Surroundings, OtherType>, SqlError> {
         let mut params = Vec::with_capacity(self.slots.len());
         for slot in &self.slots {
-            let value = &values[slot.number];
-            if !parameters::is_of(value, slot.data_type) {
-                return Ok(Err(OtherType));
-            }
-            match value.clone().into_value(slot.data_type) {
+            match one(&values[slot.number], slot.data_type, slot.number)? {
                 Ok(value) => params.push(value),
-                Err(reason) if matches!(value, Literal::Text(_)) => {
-                    let message = format!("parameter ${}: {reason}", slot.number + 1);
-                    return Err(SqlError::new(SqlErrorKind::Type, message));
-                }
-                Err(_) => return Ok(Err(OtherType)),
+                Err(OtherType) => return Ok(Err(OtherType)),
+            }
+        }
+        let mut lists = Vec::with_capacity(self.lists.len());
+        for slot in &self.lists {
+            match list(slot, &values[slot.number])? {
+                Ok(list) => lists.push(list.map(Arc::new)),
+                Err(OtherType) => return Ok(Err(OtherType)),
             }
         }
         let subqueries = Vec::with_capacity(self.subqueries.len());
-        Ok(Ok(Surroundings { params, subqueries, began }))
+        Ok(Ok(Surroundings { params, lists, subqueries, began }))
     }
+}
+
+/// The value of a parameter, or of an element of one, as one of a type.
+fn one(
+    value: &Literal,
+    data_type: DataType,
+    number: usize,
+) -> Result<Result<Value, OtherType>, SqlError> {
+    if !parameters::is_of(value, data_type) {
+        return Ok(Err(OtherType));
+    }
+    match value.clone().into_value(data_type) {
+        Ok(value) => Ok(Ok(value)),
+        Err(reason) if matches!(value, Literal::Text(_)) => Err(wrong_value(number, &reason)),
+        Err(_) => Ok(Err(OtherType)),
+    }
+}
+
+/// The list that a parameter is; a text may stand for it.
+fn list(slot: &ListSlot, value: &Literal) -> Result<Result<Option<List>, OtherType>, SqlError> {
+    let wrong = |reason: String| wrong_value(slot.number, &reason);
+    let read: Vec<Literal>;
+    let items = match value {
+        Literal::Null => return Ok(Ok(None)),
+        Literal::List(items) => items,
+        Literal::Text(text) => {
+            let items = array_text::parse(text).map_err(wrong)?;
+            read = items.into_iter().map(Literal::from).collect();
+            &read
+        }
+        _ => return Ok(Err(OtherType)),
+    };
+    let mut values = Vec::with_capacity(items.len());
+    for item in items {
+        let Ok(value) = one(item, slot.data_type, slot.number)? else {
+            return Ok(Err(OtherType));
+        };
+        values.push(match slot.compared == slot.data_type {
+            true => value,
+            false => {
+                cast::convert(Literal::of(value, slot.data_type), slot.compared).map_err(wrong)?
+            }
+        });
+    }
+    Ok(Ok(Some(values.into_iter().collect())))
+}
+
+fn wrong_value(number: usize, reason: &str) -> SqlError {
+    SqlError::new(SqlErrorKind::Type, format!("parameter ${}: {reason}", number + 1))
+}
+
+/// Whether runs are left; then there is one less.
+fn is_one_of(runs: &AtomicU32) -> bool {
+    let left = runs.load(Ordering::Relaxed);
+    if left > 0 {
+        runs.store(left - 1, Ordering::Relaxed);
+    }
+    left > 0
 }
 
 /// The error for a statement in a transaction that only a query on a snapshot could carry out.

@@ -16,13 +16,14 @@ use sqlparser::parser::Parser;
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
-use crate::show;
+use crate::rules::number::Number;
+use crate::{show, types};
 
 /// Most parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
 
 /// The number of a parameter from 0, by its identifier.
-pub(super) fn number(id: &str) -> Option<usize> {
+pub(crate) fn number(id: &str) -> Option<usize> {
     id.strip_prefix('$')?.parse::<usize>().ok().filter(|number| *number > 0).map(|one| one - 1)
 }
 
@@ -90,19 +91,53 @@ pub(crate) fn parameter(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// A parameter with a type of its own.
-pub(crate) fn declared(at: usize, data_type: DataType) -> Option<Expr> {
+/// The type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ParameterType {
+    One(DataType),
+    /// A list of elements of a type.
+    List(DataType),
+}
+
+/// `CAST(expr AS data_type)`.
+fn cast(expr: Expr, data_type: ParameterType) -> Option<Expr> {
     let dialect = PostgreSqlDialect {};
-    let name = data_type.to_string();
+    let name = match data_type {
+        ParameterType::One(one) => one.to_string(),
+        ParameterType::List(element) => format!("{element}[]"),
+    };
     let mut parser = Parser::new(&dialect).try_with_sql(&name).ok()?;
     let data_type = parser.parse_data_type().ok()?;
-    let expr = Box::new(Expr::value(SqlValue::Placeholder(format!("${}", at + 1))));
+    let expr = Box::new(expr);
     Some(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
 }
 
+/// A parameter with a type of its own.
+pub(crate) fn declared(at: usize, data_type: ParameterType) -> Option<Expr> {
+    cast(Expr::value(SqlValue::Placeholder(format!("${}", at + 1))), data_type)
+}
+
 /// The type of a value by itself; `None` for NULL and for text, which may stand for any type.
-pub(crate) fn own_type(value: &Literal) -> Option<DataType> {
+pub(crate) fn own_type(value: &Literal) -> Option<ParameterType> {
+    match value {
+        Literal::List(items) => {
+            let types = items.iter().filter_map(of_one);
+            types.reduce(common).map(ParameterType::List)
+        }
+        one => of_one(one).map(ParameterType::One),
+    }
+}
+
+/// The type of the elements of a list that has two.
+fn common(a: DataType, b: DataType) -> DataType {
+    let number = |one| Number::of(&types::to_arrow(one));
+    let merged = number(a).zip(number(b)).map(|(a, b)| a.merged(b).arrow());
+    merged.and_then(|arrow| types::of_arrow(&arrow)).unwrap_or(a)
+}
+
+fn of_one(value: &Literal) -> Option<DataType> {
     Some(match value {
+        Literal::List(_) => return None,
         Literal::Null | Literal::Text(_) => return None,
         Literal::Bool(_) => DataType::Bool,
         Literal::Integer(value) if i64::try_from(*value).is_ok() => DataType::Int64,
@@ -133,6 +168,8 @@ pub(crate) fn is_of(value: &Literal, data_type: DataType) -> bool {
         Literal::Date(_) => matches!(data_type, T::Date | T::Timestamp),
         Literal::Timestamp(_) => data_type == T::Timestamp,
         Literal::Bytes(_) => matches!(data_type, T::Binary | T::FixedBinary(_)),
+        // A list is one of no type of columns.
+        Literal::List(_) => false,
     }
 }
 
@@ -168,5 +205,11 @@ pub(crate) fn written(value: &Literal) -> Expr {
             typed(show::timestamp(*micros), SqlType::Timestamp(None, TimezoneInfo::None))
         }
         Literal::Bytes(bytes) => typed(show::bytes(bytes), SqlType::Bytea),
+        // Quoted, so that only its elements are planned and not their expressions.
+        list @ Literal::List(_) => {
+            let written = quoted(list.to_text().unwrap_or_default());
+            let data_type = own_type(list);
+            data_type.and_then(|own| cast(written.clone(), own)).unwrap_or(written)
+        }
     }
 }

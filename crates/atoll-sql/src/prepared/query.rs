@@ -6,6 +6,7 @@ use atoll::{DataType, Database, Table};
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::Statement;
 
+use super::parameters::ParameterType;
 use super::wanted::Wanted;
 use super::{Body, Described, Prepared, Reason, Unbound, parameters};
 use crate::interrupt::Interrupt;
@@ -87,7 +88,18 @@ impl Binder<'_> {
         query: Statement,
         target: Option<&Table>,
     ) -> Result<LogicalPlan, Unbound> {
-        let catalog = LiveCatalog::new(self.db.clone(), target.cloned());
+        self.plan_over(LiveCatalog::new(self.db.clone(), target.cloned()), query)
+    }
+
+    /// The plan of a query over the tables of a catalog.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub(super) fn plan_over(
+        &self,
+        catalog: LiveCatalog,
+        query: Statement,
+    ) -> Result<LogicalPlan, Unbound> {
         Ok(query::bind(catalog, query, self.interrupt)?)
     }
 
@@ -142,8 +154,13 @@ pub(crate) fn declared(statement: &Statement, values: &[Literal], with_text: boo
     let mut declared = statement.clone();
     parameters::replace(&mut declared, |at| {
         let own = values.get(at).and_then(|value| match value {
-            Literal::Null | Literal::Text(_) if with_text => Some(DataType::Text),
-            value => parameters::own_type(value),
+            Literal::Null | Literal::Text(_) if with_text => {
+                Some(ParameterType::One(DataType::Text))
+            }
+            value => match parameters::own_type(value) {
+                None if with_text => Some(ParameterType::List(DataType::Text)),
+                own => own,
+            },
         })?;
         parameters::declared(at, own)
     });

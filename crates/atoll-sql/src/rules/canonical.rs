@@ -38,6 +38,14 @@ impl Canonical {
     }
 }
 
+/// An array in canonical form, of whatever type.
+pub(crate) fn array(array: ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        ArrowType::Float32 | ArrowType::Float64 => of(&array),
+        _ => Ok(array),
+    }
+}
+
 fn of(array: &ArrayRef) -> Result<ArrayRef> {
     // Adding zero makes -0.0 the positive zero and leaves every other number as it is.
     Ok(match array.data_type() {

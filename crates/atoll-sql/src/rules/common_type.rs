@@ -106,7 +106,7 @@ fn has_parameter(expr: &Expr) -> bool {
 }
 
 /// One condition of at least one, as a tree without long branches.
-fn balanced(
+pub(super) fn balanced(
     mut some: Vec<Expr>,
     op: Operator,
     join: &impl Fn(Expr, Operator, Expr) -> Expr,

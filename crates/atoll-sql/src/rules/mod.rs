@@ -8,7 +8,8 @@
 //!
 //! In reading order: [`number`] (types of numbers), [`scalar`] and [`arith`] (operators), [`cast`],
 //! [`temporal`] (dates and times), [`typed`], [`operands`], [`common_type`] and [`quoted`] (which
-//! types operands get), [`analyze`] (the walk over a plan), [`guard`] (order of evaluation),
+//! types operands get), [`quantified`] (ANY and ALL of arrays), [`analyze`] (the walk over a plan),
+//! [`guard`] (order of evaluation),
 //! [`subqueries`] (IN, ANY and ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and
 //! [`merging`] (rewriting before and during planning).
 
@@ -23,6 +24,7 @@ pub(crate) mod merging;
 pub(crate) mod number;
 pub(crate) mod operands;
 pub(crate) mod prepare;
+pub(crate) mod quantified;
 pub(crate) mod quoted;
 pub(crate) mod scalar;
 pub(crate) mod subqueries;

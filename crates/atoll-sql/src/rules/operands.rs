@@ -14,7 +14,7 @@ use super::number::{DIGITS_MAX, Number, Operation};
 use super::temporal::{self, TIMESTAMP};
 use super::typed::{Typed, resolved};
 use super::{cast, plan_error};
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::query_error::external;
 use crate::{text, types};
 
@@ -138,6 +138,7 @@ fn meaningless(left: &Typed, op: Operator, right: &Typed) -> datafusion::error::
     let message = format!("{} {op} {} has no meaning", left.type_name(), right.type_name());
     external(
         SqlError::new(SqlErrorKind::Type, message)
+            .with_cause(Cause::NoSuchOperator)
             .with_hint(Some("cast one side, as in CAST(x AS integer)".to_owned())),
     )
 }

@@ -8,6 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::number::DIGITS_MAX;
+use super::quantified;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::output_names;
@@ -120,6 +121,10 @@ impl VisitorMut for Preparation {
             && interval.leading_field.is_none()
         {
             *text = with_clock_in_words(text);
+        }
+        if let Some(call) = quantified::call(expr) {
+            *expr = call;
+            return ControlFlow::Continue(());
         }
         if let Some(number) = negated_twice(expr) {
             *expr = number;

@@ -10,6 +10,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 
 use super::cast;
 use super::number::{DIGITS_MAX, Number};
+use crate::wording::in_sql;
 use crate::{text, types};
 
 /// An expression and its type.
@@ -54,7 +55,8 @@ impl Typed {
 
     /// Its type as SQL names it.
     pub(super) fn type_name(&self) -> String {
-        types::of_arrow(&self.arrow).map_or_else(|| self.arrow.to_string(), |t| t.to_string())
+        let other = || in_sql(&self.arrow.to_string());
+        types::of_arrow(&self.arrow).map_or_else(other, |own| own.to_string())
     }
 
     /// The family of types that can be compared and merged with each other, where it is known.
@@ -65,6 +67,7 @@ impl Typed {
             ArrowType::Date32 | ArrowType::Timestamp(..) => 2,
             ArrowType::Boolean => 3,
             ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => 4,
+            ArrowType::List(_) | ArrowType::LargeList(_) => 5,
             _ => return None,
         })
     }

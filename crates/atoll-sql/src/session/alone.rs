@@ -4,9 +4,9 @@ use atoll::{AbortReason, Database, Transaction, TransactionOptions, TxnError, Va
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
-use crate::prepared::Prepared;
 use crate::prepared::cache::{Kept, Shared};
 use crate::prepared::run::{self, How, Ran};
+use crate::prepared::{Prepared, partitions};
 use crate::settings::Choice;
 use crate::short::run::Stop;
 use crate::short::scalar::Surroundings;
@@ -69,10 +69,12 @@ impl<'a> Alone<'a> {
         how: &dyn Fn() -> How<'h>,
     ) -> Result<Option<Ran>, SqlError> {
         let interrupt = how().interrupt;
-        let options = TransactionOptions {
+        let names_some = self.db.scheme().is_partitioned() && !prepared.goes_everywhere();
+        let partitions = names_some.then(|| partitions::of(prepared, around)).flatten();
+        let mut options = TransactionOptions {
             durability: self.durability,
             read_only: self.read_only,
-            ..TransactionOptions::default()
+            partitions: partitions.unwrap_or_default(),
         };
         let mut is_too_long = false;
         let mut failed: Option<SqlError> = None;
@@ -96,16 +98,27 @@ impl<'a> Alone<'a> {
                     }
                 }
             };
-            if !read_only {
-                return Ok(session.transaction_with(&options, body).map(Some));
-            }
-            for _ in 0..ATTEMPTS_AT_ONCE {
-                let done = session.transaction_at_once(&options, &mut body);
-                if !matches!(done, Ok(None)) {
-                    return Ok(done);
+            let mut run = |options: &TransactionOptions| {
+                if !read_only {
+                    return session.transaction_with(options, &mut body).map(Some);
                 }
+                for _ in 0..ATTEMPTS_AT_ONCE {
+                    let done = session.transaction_at_once(options, &mut body);
+                    if !matches!(done, Ok(None)) {
+                        return done;
+                    }
+                }
+                Ok(None)
+            };
+            let done = run(&options);
+            // `PARTITIONS-1`.
+            let is_elsewhere = matches!(&done, Err(error) if error.misses_partition());
+            if options.partitions.is_empty() || !is_elsewhere {
+                return Ok(done);
             }
-            Ok(Ok(None))
+            prepared.note_elsewhere();
+            options.partitions.clear();
+            Ok(run(&options))
         })?;
         match (done, failed) {
             (Ok(ran), _) => Ok(ran),

@@ -36,6 +36,11 @@ pub(super) fn is_bound(statement: &Statement) -> bool {
     )
 }
 
+/// Whether it is EXPLAIN without options.
+pub(super) fn is_plain_explain(statement: &Statement) -> bool {
+    matches!(statement, Statement::Explain { analyze: false, verbose: false, options: None, .. })
+}
+
 impl SqlSession {
     /// Runs a statement with values for its parameters.
     pub(super) fn run(&mut self, sql: &str, values: &[Literal]) -> Result<Outcome, SqlError> {
@@ -108,6 +113,12 @@ impl SqlSession {
             Target::Database { db, .. } if is_bound(&statement) => db.clone(),
             _ => {
                 check_count(count, values.len())?;
+                if let Statement::Explain { statement: inner, .. } = &statement
+                    && is_plain_explain(&statement)
+                    && let Some(shown) = self.explain_with(inner, count, values)?
+                {
+                    return Ok(Outcome::Rows(shown));
+                }
                 parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
                 return self.dispatch(statement);
             }
@@ -247,7 +258,7 @@ impl SqlSession {
     /// The plan of a statement that the short executor would run; `None` for one that would run on
     /// a snapshot.
     pub(super) fn explain(&self, statement: &Statement) -> Result<Option<QueryResult>, SqlError> {
-        let Target::Database { db, open } = &self.target else { return Ok(None) };
+        let Target::Database { db, .. } = &self.target else { return Ok(None) };
         if !is_bound(statement) {
             return Ok(None);
         }
@@ -259,19 +270,40 @@ impl SqlSession {
             }
             Err(_) => return Ok(None),
         };
+        Ok(self.shown(&prepared))
+    }
+
+    /// The same for a statement with values for its parameters, of which there are so many.
+    fn explain_with(
+        &self,
+        statement: &Statement,
+        count: usize,
+        values: &[Literal],
+    ) -> Result<Option<QueryResult>, SqlError> {
+        let Target::Database { db, open } = &self.target else { return Ok(None) };
+        if count == 0 || !is_bound(statement) {
+            return Ok(None);
+        }
+        open.as_ref().map_or(Ok(()), |open| open.check())?;
+        let known = Known::new(statement.clone(), count, db.catalog_version());
+        let ready = ready(db, &known, values, &self.began(), &self.interrupt())?;
+        Ok(self.shown(&ready.prepared))
+    }
+
+    /// The plan of a statement, if the short executor would run it.
+    fn shown(&self, prepared: &Prepared) -> Option<QueryResult> {
+        let Target::Database { open, .. } = &self.target else { return None };
         let mut lines = match &prepared.body {
-            Body::Query(query) if open.is_none() && query.scans_a_large_table() => {
-                return Ok(None);
-            }
+            Body::Query(query) if open.is_none() && query.scans_a_large_table() => return None,
             Body::Query(query) => explain::lines(&query.node),
             Body::Change(change) => change.explain(),
-            Body::NotShort(_) => return Ok(None),
+            Body::NotShort(_) => return None,
         };
         for (number, subquery) in prepared.subqueries.iter().enumerate() {
             lines.push(format!("Subquery {}:", number + 1));
             lines.extend(explain::lines(subquery).into_iter().map(|line| format!("   {line}")));
         }
-        Ok(Some(QueryResult::of_lines("QUERY PLAN", &lines)))
+        Some(QueryResult::of_lines("QUERY PLAN", &lines))
     }
 
     /// Runs a query on a snapshot, with the values of its parameters written into it.

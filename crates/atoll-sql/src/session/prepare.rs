@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{Schema, SchemaRef};
 use atoll::{DataType, Database};
-use sqlparser::ast::{DataType as SqlType, Expr, Ident, ObjectName, Statement};
+use sqlparser::ast::{ArrayElemTypeDef, DataType as SqlType, Expr, Ident, ObjectName, Statement};
 
 use super::bound::is_bound;
 use super::{Outcome, SqlSession, Target};
@@ -12,6 +12,7 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::literal::Literal;
 use crate::prepared::cache::{Known, Shared};
+use crate::prepared::parameters::ParameterType;
 use crate::prepared::query::Binder;
 use crate::prepared::{Described, Unbound, parameters, wrong_count};
 use crate::rows::{FromRow, Params};
@@ -243,7 +244,7 @@ impl SqlSession {
                 .with_cause(Cause::PreparedExists)
                 .with_hint(Some(format!("DEALLOCATE {name} forgets it"))));
         }
-        let types = declared.iter().map(types::column_type).collect::<Result<Vec<_>, _>>()?;
+        let types = declared.iter().map(parameter_type).collect::<Result<Vec<_>, _>>()?;
         parameters::replace(&mut statement, |at| {
             types.get(at).and_then(|data_type| parameters::declared(at, *data_type))
         });
@@ -292,6 +293,10 @@ impl SqlSession {
         if let Some(constant) = crate::eval::constant(expr) {
             return constant;
         }
+        if let Expr::Array(array) = expr {
+            let items = array.elem.iter().map(|item| self.value(item));
+            return items.collect::<Result<_, _>>().map(Literal::List);
+        }
         let statement = parse::one(&format!("SELECT {expr}"))?;
         let mut value = Literal::Null;
         if let Outcome::Rows(rows) = self.run_parsed(None, statement, &[])? {
@@ -315,6 +320,16 @@ impl SqlSession {
             Some(_) => Ok(Outcome::done("DEALLOCATE", 0)),
             None => Err(not_prepared(&name)),
         }
+    }
+}
+
+/// The type that PREPARE gives a parameter.
+fn parameter_type(declared: &SqlType) -> Result<ParameterType, SqlError> {
+    match declared {
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
+            types::column_type(element).map(ParameterType::List)
+        }
+        one => types::column_type(one).map(ParameterType::One),
     }
 }
 

@@ -6,7 +6,7 @@ use atoll::Database;
 use sqlparser::ast::Statement;
 
 use super::SqlSession;
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::literal::Literal;
 use crate::parse;
@@ -116,7 +116,16 @@ pub(super) fn ready(
             Err(unbound) => failed = Some(unbound),
         }
     }
+    let is_list = |value: &Literal| matches!(value, Literal::List(_));
     match failed {
+        Some(Unbound::NotShort(_))
+            if !matches!(known.statement, Statement::Query(_)) && values.iter().any(is_list) =>
+        {
+            let message = "a parameter that is a list stands where one value is expected";
+            let hint = "a list stands behind ANY or ALL, as in id = ANY($1)".to_owned();
+            let error = SqlError::new(SqlErrorKind::Type, message).with_cause(Cause::OtherType);
+            Err(error.with_hint(Some(hint)))
+        }
         Some(Unbound::NotShort(reason)) => {
             only_on_snapshot(known, reason).map(|prepared| bare(&prepared, began))
         }
@@ -154,8 +163,8 @@ fn not_bound(known: &Known, error: SqlError) -> Result<Arc<Prepared>, SqlError> 
 }
 
 fn bare(prepared: &Arc<Prepared>, began: &Began) -> Ready {
-    let began = began.clone();
-    Ready::new(prepared, Surroundings { params: Vec::new(), subqueries: Vec::new(), began })
+    let around = Surroundings::of_nothing(began.clone());
+    Ready::new(prepared, around)
 }
 
 impl Ready {

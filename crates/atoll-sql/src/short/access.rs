@@ -7,6 +7,7 @@ use std::ops::{Bound, ControlFlow};
 
 use atoll::{DataType, Index, Range, Row, Table, Transaction, TxnResult, Value};
 
+use super::list::List;
 use super::run::{Rows, Run, Stop};
 use super::scalar::{Scalar, Surroundings};
 use super::value::GroupKey;
@@ -29,6 +30,15 @@ pub(crate) struct KeyPart {
     pub(super) to: DataType,
 }
 
+/// The values of a list, by its place among those of the surroundings, as keys.
+#[derive(Debug, Clone)]
+pub(crate) struct ListedKeys {
+    pub(super) list: usize,
+    pub(super) from: DataType,
+    /// The type of the column.
+    pub(super) to: DataType,
+}
+
 /// One end of a range.
 #[derive(Debug, Clone)]
 pub(crate) struct End {
@@ -43,6 +53,8 @@ pub(crate) enum Path {
     Key(Vec<KeyPart>),
     /// The rows with these primary keys, of one column.
     Keys(Vec<KeyPart>),
+    /// The rows with the primary keys, of one column, that a parameter lists.
+    List(ListedKeys),
     /// The rows of an index with these first values, between two ends of the next column.
     Index {
         index: Index,
@@ -75,6 +87,18 @@ pub(crate) struct Access {
 impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.describe())
+    }
+}
+
+impl ListedKeys {
+    /// The keys, each once.
+    fn keys(&self, around: &Surroundings) -> Vec<Value> {
+        let values = around.lists[self.list].as_deref().map_or(&[][..], List::values);
+        if self.from == self.to {
+            return values.to_vec();
+        }
+        let fit = |value: &Value| Literal::of(value.clone(), self.from).into_value(self.to).ok();
+        values.iter().filter_map(fit).collect()
     }
 }
 
@@ -129,7 +153,7 @@ impl Access {
             Path::Index { prefix, ends, .. } => {
                 prefix.is_empty() && ends.iter().all(Option::is_none) && self.limit.is_none()
             }
-            Path::Key(_) | Path::Keys(_) | Path::Given(_) => false,
+            Path::Key(_) | Path::Keys(_) | Path::List(_) | Path::Given(_) => false,
         }
     }
 
@@ -149,6 +173,34 @@ impl Access {
         match &self.path {
             Path::Key(parts) => key(parts, &[], around).map(Some),
             _ => Ok(None),
+        }
+    }
+
+    /// The values that the first column of the primary key has in all rows that it may visit;
+    /// `None` if they are not known before the plan runs.
+    pub(crate) fn first_key_values(&self, around: &Surroundings) -> Option<Vec<Value>> {
+        let one = |part: &KeyPart| match part.is_dependent() {
+            true => None,
+            false => part.value(&[], around).ok(),
+        };
+        match &self.path {
+            Path::Given(_) => Some(Vec::new()),
+            Path::Key(parts) => Some(one(parts.first()?)?.into_iter().collect()),
+            Path::Keys(parts) => {
+                let values: Option<Vec<_>> = parts.iter().map(one).collect();
+                Some(values?.into_iter().flatten().collect())
+            }
+            Path::List(listed) => Some(listed.keys(around)),
+            Path::Index { name, prefix, .. } => {
+                let schema = self.table.schema();
+                let specs = self.table.indexes();
+                let leading = specs.iter().find(|spec| spec.name == *name)?.columns.first()?;
+                if schema.position(leading) != schema.primary_key().first().copied() {
+                    return None;
+                }
+                Some(one(prefix.first()?)?.into_iter().collect())
+            }
+            Path::Heap => None,
         }
     }
 
@@ -180,6 +232,7 @@ impl Access {
         let how = match &self.path {
             Path::Key(_) => format!("Primary Key Lookup on {table}"),
             Path::Keys(parts) => format!("Primary Key Lookup of {} keys on {table}", parts.len()),
+            Path::List(_) => format!("Primary Key Lookup of a list of keys on {table}"),
             Path::Heap => format!("Table Scan on {table}"),
             Path::Given(_) => format!("Row of {table}"),
             Path::Index { name, prefix, ends, descending, .. } => {
@@ -224,12 +277,10 @@ impl Access {
                         keys.push(value);
                     }
                 }
-                for key in &keys {
-                    if self.limit.is_some_and(|limit| rows.count() >= limit) {
-                        break;
-                    }
-                    self.look_up(std::slice::from_ref(key), run, &mut rows)?;
-                }
+                self.look_up_each(&keys, run, &mut rows)?;
+            }
+            Path::List(listed) => {
+                self.look_up_each(&listed.keys(run.around), run, &mut rows)?;
             }
             Path::Index { index, prefix, ends, descending, .. } => {
                 self.scan(index, (prefix, ends, *descending), (run, outer), &mut rows)?;
@@ -253,6 +304,16 @@ impl Access {
     fn load(&self, row: &Row<'_>, into: &mut Vec<Value>) {
         into.clear();
         into.extend(self.loaded.iter().map(|column| row.value(*column)));
+    }
+
+    fn look_up_each(&self, keys: &[Value], run: &mut Run<'_>, rows: &mut Rows) -> Result<(), Stop> {
+        for key in keys {
+            if self.limit.is_some_and(|limit| rows.count() >= limit) {
+                break;
+            }
+            self.look_up(std::slice::from_ref(key), run, rows)?;
+        }
+        Ok(())
     }
 
     fn look_up(&self, key: &[Value], run: &mut Run<'_>, rows: &mut Rows) -> Result<(), Stop> {

@@ -11,7 +11,7 @@ pub(crate) fn lines(node: &Node) -> Vec<String> {
 
 fn add(node: &Node, depth: usize, lines: &mut Vec<String>) {
     let inputs: Vec<&Node> = match node {
-        Node::Empty { .. } | Node::Values(_) | Node::Access(_) => Vec::new(),
+        Node::Empty { .. } | Node::Values(_) | Node::Access(_) | Node::Given { .. } => Vec::new(),
         Node::Filter { input, .. }
         | Node::Project { input, .. }
         | Node::Sort { input, .. }
@@ -37,6 +37,7 @@ fn title(node: &Node) -> Option<String> {
         Node::Empty { .. } => "Result".to_owned(),
         Node::Values(rows) => format!("Values, {} rows", rows.len()),
         Node::Access(access) => access.describe(),
+        Node::Given { .. } => "Row that was found".to_owned(),
         Node::Filter { .. } => "Filter".to_owned(),
         Node::Project { .. } => return None,
         Node::Join(join) => {

@@ -5,7 +5,7 @@
 //! transaction has: a row by its primary key, a range of an ordered index ([`access`]). Values are
 //! those of a transaction, and no batch is made, so such a statement takes microseconds.
 //!
-//! In reading order: [`value`], [`scalar`], [`run`], [`access`], [`aggregate`], [`plan`],
+//! In reading order: [`value`], [`scalar`], [`list`], [`run`], [`access`], [`aggregate`], [`plan`],
 //! [`compile`], [`columns`], [`explain`].
 
 pub(crate) mod access;
@@ -13,6 +13,7 @@ pub(crate) mod aggregate;
 pub(crate) mod columns;
 pub(crate) mod compile;
 pub(crate) mod explain;
+pub(crate) mod list;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod scalar;

@@ -34,6 +34,11 @@ pub(crate) enum Node {
     /// Rows that are written out.
     Values(Vec<Vec<Scalar>>),
     Access(Box<Access>),
+    /// Columns of the row that the caller gives at a place, which is of no table.
+    Given {
+        at: usize,
+        columns: Vec<usize>,
+    },
     Filter {
         input: Box<Node>,
         condition: Scalar,
@@ -100,6 +105,7 @@ impl Node {
             Self::Empty { width, .. } => *width,
             Self::Values(rows) => rows.first().map_or(0, Vec::len),
             Self::Access(access) => access.output.len(),
+            Self::Given { columns, .. } => columns.len(),
             Self::Project { columns, .. } => columns.len(),
             Self::Filter { input, .. }
             | Self::Sort { input, .. }
@@ -113,7 +119,7 @@ impl Node {
     /// Whether it reads a table.
     pub(crate) fn reads_a_table(&self) -> bool {
         match self {
-            Self::Empty { .. } | Self::Values(_) => false,
+            Self::Empty { .. } | Self::Values(_) | Self::Given { .. } => false,
             Self::Access(access) => !access.is_given(),
             Self::Join(join) => join.left.reads_a_table() || join.right.reads_a_table(),
             Self::Filter { input, .. }
@@ -128,7 +134,7 @@ impl Node {
     /// Calls `look` with each of its accesses.
     pub(crate) fn accesses<'n>(&'n self, look: &mut dyn FnMut(&'n Access)) {
         match self {
-            Self::Empty { .. } | Self::Values(_) => {}
+            Self::Empty { .. } | Self::Values(_) | Self::Given { .. } => {}
             Self::Access(access) => look(access),
             Self::Join(join) => {
                 join.left.accesses(look);
@@ -161,6 +167,11 @@ impl Node {
                 Ok(rows)
             }
             Self::Access(access) => access.run(run, outer),
+            Self::Given { at, columns } => {
+                let mut rows = Rows::new(columns.len());
+                rows.push(columns.iter().map(|column| run.given[*at][*column].clone()));
+                Ok(rows)
+            }
             Self::Filter { input, condition } => {
                 let rows = input.run(run, outer)?;
                 let mut kept = Rows::new(rows.width);

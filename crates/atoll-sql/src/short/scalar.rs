@@ -17,6 +17,7 @@ use arrow_schema::SchemaRef;
 use atoll::{DataType, Value};
 use datafusion::physical_expr::PhysicalExpr;
 
+use super::list::{List, Quantified};
 use super::value;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -55,6 +56,8 @@ pub(crate) enum Scalar {
     Case(Box<Branches>),
     /// Whether a value is in a list.
     In(Box<(Scalar, Vec<Scalar>, bool)>),
+    /// A comparison with a parameter that is a list.
+    Quantified(Box<Quantified>),
     /// Evaluated by DataFusion.
     Arrow(Box<ByArrow>),
 }
@@ -107,9 +110,18 @@ pub(crate) struct ByArrow {
 pub(crate) struct Surroundings {
     /// The values of the slots.
     pub(crate) params: Vec<Value>,
+    /// Those of the parameters that are lists; `None` for NULL.
+    pub(crate) lists: Vec<Option<Arc<List>>>,
     /// The values of the subqueries that have run.
     pub(crate) subqueries: Vec<Value>,
     pub(crate) began: Began,
+}
+
+impl Surroundings {
+    /// Those of a statement without parameters and subqueries.
+    pub(crate) fn of_nothing(began: Began) -> Self {
+        Self { params: Vec::new(), lists: Vec::new(), subqueries: Vec::new(), began }
+    }
 }
 
 /// When the transaction began: a known time, or the time at which it is first needed.
@@ -173,6 +185,9 @@ impl Scalar {
                 let found = is_in(&*first.eval(row, around)?, list, row, around)?;
                 Cow::Owned(truth_value(found.map(|found| found != *negated)))
             }
+            Self::Quantified(quantified) => {
+                Cow::Owned(truth_value(quantified.answer(row, around)?))
+            }
             Self::Arrow(by_arrow) => Cow::Owned(by_arrow.eval(row, around)?),
         })
     }
@@ -217,6 +232,7 @@ impl Scalar {
                 parts.0.columns(look);
                 parts.1.iter().for_each(|item| item.columns(look));
             }
+            Self::Quantified(quantified) => quantified.value.columns(look),
             Self::Arrow(by_arrow) => by_arrow.inputs.iter().for_each(|input| input.columns(look)),
         }
     }
@@ -279,7 +295,7 @@ impl Comparison {
         }
     }
 
-    fn apply(self, left: &Value, right: &Value) -> Value {
+    pub(super) fn apply(self, left: &Value, right: &Value) -> Value {
         let nulls = (*left == Value::Null, *right == Value::Null);
         let order = match (self, nulls) {
             (Self::Distinct, (true, true)) => return Value::Bool(false),

@@ -44,7 +44,7 @@ impl Binder<'_> {
             }
             Some((source, _)) => self.delivered(source, &columns, compiler)?,
         };
-        let returning = self.returning(insert.returning.as_ref(), &target, compiler)?;
+        let returning = self.returning(insert.returning.as_ref(), &target, &[], compiler)?;
         let on_conflict = match &insert.on {
             None => None,
             Some(OnInsert::OnConflict(on)) => {

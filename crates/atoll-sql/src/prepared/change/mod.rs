@@ -9,6 +9,7 @@
 //! `CHANGE-1`: a clause that is not carried out is an error. `CHANGE-2`: all names, types and
 //! constants are checked before a row is read.
 
+mod beside;
 mod insert;
 mod lock;
 mod target;
@@ -23,12 +24,13 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use self::beside::Beside;
 use self::target::{Target, assignments, named, refuse, select};
 use super::query::Binder;
 use super::wanted::Wanted;
 use super::{Body, Prepared, Unbound};
 use crate::error::SqlError;
-use crate::live::TARGET;
+use crate::live::{LiveCatalog, TARGET};
 use crate::short::access::Path;
 use crate::short::columns::{Columns, value_types};
 use crate::short::compile::{Compiler, NotShort};
@@ -139,11 +141,16 @@ pub(crate) struct Conflict {
     pub(crate) update: Option<NewValues>,
 }
 
-/// `RETURNING`: a plan over the row that was changed.
+/// `RETURNING`: a plan over the row that was changed, and what was found beside it.
 #[derive(Debug)]
 pub(crate) struct Returning {
     pub(crate) node: Node,
     pub(crate) columns: Arc<Columns>,
+    /// The columns of other tables that the search for the rows delivers, of so many.
+    pub(crate) beside: Vec<usize>,
+    pub(crate) beside_width: usize,
+    /// The same columns as the search names them.
+    items: Vec<Expr>,
 }
 
 impl Binder<'_> {
@@ -173,26 +180,44 @@ impl Binder<'_> {
         compiler: &mut Compiler,
     ) -> Result<(Node, LogicalPlan), Unbound> {
         let plan = self.plan(query.clone(), Some(&target.table))?;
-        compiler.gives_rows = gives;
-        let node = compiler.plan(&plan);
-        compiler.gives_rows = false;
-        Ok((node?, plan))
+        let node = match gives {
+            true => given_rows(&plan, compiler)?,
+            false => compiler.plan(&plan)?,
+        };
+        Ok((node, plan))
     }
 
     fn returning(
         &self,
         items: Option<&Vec<SelectItem>>,
         target: &Target,
+        from: &[TableWithJoins],
         compiler: &mut Compiler,
     ) -> Result<Option<Returning>, Unbound> {
         let Some(items) = items else { return Ok(None) };
-        let query = select(items.clone(), vec![target.relation(TARGET)], None);
-        let (node, plan) = self.over_target(&query, target, true, compiler)?;
+        let beside = match from {
+            [] | [_] => None,
+            from => Some(Beside::of(self, target, from)?),
+        };
+        let relations = match &beside {
+            None => vec![target.relation(TARGET)],
+            Some(beside) => beside.relations(target),
+        };
+        let query = select(items.clone(), relations, None);
+        let mut catalog = LiveCatalog::new(self.db.clone(), Some(target.table.clone()));
+        if let Some(beside) = &beside {
+            catalog = catalog.with_found(Arc::clone(&beside.schema));
+        }
+        let plan = self.plan_over(catalog, query)?;
+        let node = given_rows(&plan, compiler)?;
         let columns = Columns::of(&plan)?;
         if node.reads_a_table() {
             return Err(NotShort::new("a subquery in RETURNING").into());
         }
-        Ok(Some(Returning { node, columns }))
+        let used = beside.as_ref().map_or(Ok(Vec::new()), |beside| beside.used(&plan))?;
+        let items = beside.as_ref().map_or_else(Vec::new, |beside| beside.items(&used));
+        let beside_width = beside.map_or(0, |beside| beside.schema.fields().len());
+        Ok(Some(Returning { node, columns, beside: used, beside_width, items }))
     }
 
     fn update(&self, update: &Update, compiler: &mut Compiler) -> Result<Change, Unbound> {
@@ -214,12 +239,11 @@ impl Binder<'_> {
             None => {}
         }
         let (columns, values) = assignments(&target.table, &update.assignments)?;
-        let change = self.assigned(&target, from, values, update.selection.clone(), compiler)?;
+        let returning = self.returning(update.returning.as_ref(), &target, &from, compiler)?;
+        let beside = returning.as_ref().map_or(&[][..], |returning| &returning.items);
+        let condition = update.selection.clone();
+        let change = self.assigned(&target, from, (values, beside), condition, compiler)?;
         let columns: Vec<_> = columns.into_iter().zip(change.types).collect();
-        if update.from.is_some() {
-            refuse_wildcards(update.returning.as_ref())?;
-        }
-        let returning = self.returning(update.returning.as_ref(), &target, compiler)?;
         let Found { find, again, .. } = change;
         let new = |node| NewValues::new(&target.table, node, columns.clone(), returning.as_ref());
         let again = again.map(new);
@@ -232,16 +256,18 @@ impl Binder<'_> {
         &self,
         target: &Target,
         from: Vec<TableWithJoins>,
-        values: Vec<Expr>,
+        (values, beside): (Vec<Expr>, &[Expr]),
         condition: Option<Expr>,
         compiler: &mut Compiler,
     ) -> Result<Found, Unbound> {
         let is_alone = from.len() == 1;
         let key = target.key_columns();
-        let columns = key.iter().cloned().map(SelectItem::UnnamedExpr).chain(named(values.clone()));
+        let others = values.iter().chain(beside).cloned();
+        let columns = key.iter().cloned().map(SelectItem::UnnamedExpr).chain(named(others));
         let whole = select(columns.collect(), from.clone(), condition.clone());
         let (find, plan) = self.over_target(&whole, target, false, compiler)?;
-        let types = value_types(&plan)?[key.len()..].to_vec();
+        let mut types = value_types(&plan)?.split_off(key.len());
+        types.truncate(values.len());
         if !is_alone || !is_simple(&find) {
             return Ok(Found { find, again: None, types });
         }
@@ -269,8 +295,10 @@ impl Binder<'_> {
         let target = self.target(tables, "DELETE")?;
         let mut from = vec![target.relation(TARGET)];
         from.extend(delete.using.iter().flatten().cloned());
-        let items = target.key_columns().into_iter().map(SelectItem::UnnamedExpr).collect();
-        let keys = select(items, from, delete.selection.clone());
+        let returning = self.returning(delete.returning.as_ref(), &target, &from, compiler)?;
+        let beside = returning.iter().flat_map(|returning| returning.items.iter().cloned());
+        let key = target.key_columns().into_iter().map(SelectItem::UnnamedExpr);
+        let keys = select(key.chain(named(beside)).collect(), from, delete.selection.clone());
         let (find, _) = self.over_target(&keys, &target, false, compiler)?;
         let again = match delete.using.is_none() && is_simple(&find) && !is_only_key(&find) {
             true => {
@@ -280,10 +308,6 @@ impl Binder<'_> {
             }
             false => None,
         };
-        if delete.using.is_some() {
-            refuse_wildcards(delete.returning.as_ref())?;
-        }
-        let returning = self.returning(delete.returning.as_ref(), &target, compiler)?;
         Ok(Change { table: target.table, verb: Verb::Delete { find, again }, returning })
     }
 }
@@ -319,24 +343,19 @@ impl Change {
     }
 }
 
-/// Refuses `RETURNING *` beside other tables, the columns of which it would return too.
-fn refuse_wildcards(items: Option<&Vec<SelectItem>>) -> Result<(), SqlError> {
-    let is_wildcard = |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_));
-    match items.into_iter().flatten().find(is_wildcard) {
-        None => Ok(()),
-        Some(item) => {
-            let message = "RETURNING * is not supported beside other tables";
-            let hint = "name columns of the table that is changed".to_owned();
-            Err(SqlError::unsupported(message).at(item.span()).with_hint(Some(hint)))
-        }
-    }
-}
-
 /// The plans for the rows of an `UPDATE`.
 struct Found {
     find: Node,
     again: Option<Node>,
     types: Vec<DataType>,
+}
+
+/// Compiles a plan for which the caller gives the rows of the target.
+fn given_rows(plan: &LogicalPlan, compiler: &mut Compiler) -> Result<Node, NotShort> {
+    compiler.gives_rows = true;
+    let node = compiler.plan(plan);
+    compiler.gives_rows = false;
+    node
 }
 
 /// Whether a plan finds the row with a key, whatever else is in it.

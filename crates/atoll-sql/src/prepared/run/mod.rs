@@ -108,9 +108,24 @@ impl<'c> Returned<'c> {
 
     /// Adds what is returned of a row that was changed.
     fn add(&mut self, row: &[Value], runner: &Runner<'_>) -> Result<(), Stop> {
+        self.add_with(row, &[], runner)
+    }
+
+    /// The same, with what was found beside the row.
+    fn add_with(
+        &mut self,
+        row: &[Value],
+        found: &[Value],
+        runner: &Runner<'_>,
+    ) -> Result<(), Stop> {
         if let (Some(rows), Some(returning)) = (&mut self.rows, &self.change.returning) {
+            let mut beside = vec![Value::Null; returning.beside_width];
+            for (at, value) in returning.beside.iter().zip(found) {
+                beside[*at].clone_from(value);
+            }
+            let both = [row, &beside];
             for returned in
-                given(&returning.node, &[row], &runner.around, runner.how.interrupt)?.iter()
+                given(&returning.node, &both, &runner.around, runner.how.interrupt)?.iter()
             {
                 rows.push(returned.iter().cloned());
             }

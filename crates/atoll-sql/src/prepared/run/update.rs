@@ -38,6 +38,7 @@ impl Runner<'_> {
                 self.transaction.prefetch(table, keys, |_| again.wanted.columns());
             }
             let (key, values) = row.split_at(width);
+            let (values, beside) = values.split_at(values.len().min(columns.len()));
             let new = match again {
                 Some(again) => self.update_row(table, key, again, None)?,
                 // A join may find a row several times; as in PostgreSQL, one of them counts.
@@ -49,7 +50,7 @@ impl Runner<'_> {
             };
             if let Some(new) = new {
                 changed += 1;
-                returned.add(&new, self)?;
+                returned.add_with(&new, beside, self)?;
             }
         }
         Ok(changed)
@@ -178,7 +179,9 @@ impl Runner<'_> {
             self.release_reads()?;
         }
         let mut deleted = 0;
-        for key in found.iter() {
+        let width = table.schema().primary_key().len();
+        for row in found.iter() {
+            let (key, beside) = row.split_at(width);
             if let Some(again) = again
                 && !self.still_holds(table, key, again)?
             {
@@ -192,7 +195,7 @@ impl Runner<'_> {
             if self.delete_row(table, key, old.clone())? {
                 deleted += 1;
                 if let Some(old) = old {
-                    returned.add(&old, self)?;
+                    returned.add_with(&old, beside, self)?;
                 }
             }
         }

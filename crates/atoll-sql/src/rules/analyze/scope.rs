@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::DataType as ArrowType;
+use arrow_schema::{DataType as ArrowType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchemaRef, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{
@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 use super::{Outer, plan_types, sort_keys};
 use crate::error::SqlErrorKind;
 use crate::rules::canonical::canonical;
+use crate::rules::quantified::{self, Quantified};
 use crate::rules::typed::Typed;
 use crate::rules::{
     cast, common_type, extreme, guard, merging, operands, plan_error, sum, temporal,
@@ -58,17 +59,11 @@ impl Scope<'_> {
             Expr::Negative(inner) => operands::negative(self.typed(*inner)?),
             Expr::Cast(Cast { expr, field }) => {
                 let value = self.typed(*expr)?;
-                let to = temporal::wanted_type(&field, &value.arrow);
-                let expr = cast::expression(value.expr, &value.arrow, &to)?;
-                let looks_untyped = match &expr {
-                    Expr::Literal(ScalarValue::Int64(_), _) => true,
-                    Expr::Literal(value, _) => value.try_as_str().flatten().is_some(),
-                    _ => false,
-                };
-                // The cast stays around a literal that would be taken for one without a type.
-                match looks_untyped {
-                    true => Ok(Expr::Cast(Cast::new(Box::new(expr), to))),
-                    false => Ok(expr),
+                match field.data_type() {
+                    to @ ArrowType::List(element) => {
+                        quantified::cast(value, to, element, (&|expr| self.typed(expr), &cast))
+                    }
+                    _ => cast(value, &field),
                 }
             }
             // DataFusion's own say otherwise in its two kinds of plans whether they may be NULL.
@@ -191,6 +186,13 @@ impl Scope<'_> {
         let ScalarFunction { func, args } = function;
         let mut typed: Vec<Typed> =
             args.into_iter().map(|arg| self.typed(arg)).collect::<Result<_>>()?;
+        if let Some(comparison) = func.inner().downcast_ref::<Quantified>()
+            && typed.len() == 2
+        {
+            let (array, value) = (typed.remove(1), typed.remove(0));
+            let join = |left, op, right| self.logical(left, op, right);
+            return quantified::compare(comparison, (value, array), &|expr| self.typed(expr), join);
+        }
         let args = match func.name() {
             "coalesce" | "greatest" | "least" => {
                 let func = merging::builtin(func);
@@ -356,5 +358,21 @@ impl Scope<'_> {
             subquery.subquery = Arc::new(LogicalPlan::Projection(plan));
         }
         Ok((expr, subquery))
+    }
+}
+
+/// A cast that is written.
+fn cast(value: Typed, field: &Field) -> Result<Expr> {
+    let to = temporal::wanted_type(field, &value.arrow);
+    let expr = cast::expression(value.expr, &value.arrow, &to)?;
+    let looks_untyped = match &expr {
+        Expr::Literal(ScalarValue::Int64(_), _) => true,
+        Expr::Literal(value, _) => value.try_as_str().flatten().is_some(),
+        _ => false,
+    };
+    // The cast stays around a literal that would be taken for one without a type.
+    match looks_untyped {
+        true => Ok(Expr::Cast(Cast::new(Box::new(expr), to))),
+        false => Ok(expr),
     }
 }

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 use super::expr::{self, Scope};
 use super::{Compiler, Equality, NotShort, conjuncts};
 use crate::live::LiveTable;
-use crate::short::access::{Access, End, KeyPart, Path};
+use crate::short::access::{Access, End, KeyPart, ListedKeys, Path};
 use crate::short::plan::Node;
 use crate::short::scalar::{Comparison, Scalar};
 use crate::short::value::Direction;
@@ -37,6 +37,11 @@ impl Compiler {
         let provider = source_as_provider(&scan.source)?;
         let live = provider.downcast_ref::<LiveTable>();
         let live = live.ok_or_else(|| NotShort::new("a table of another kind"))?;
+        if let (None, Some(at), true) = (&live.table, live.given, scan.filters.is_empty()) {
+            let count = scan.source.schema().fields().len();
+            let columns = scan.projection.clone().unwrap_or_else(|| (0..count).collect());
+            return Ok(Node::Given { at, columns });
+        }
         let table = live.table.clone().ok_or_else(|| {
             NotShort::new(format!("\"{}\", a table of another database", scan.table_name))
         })?;
@@ -152,6 +157,9 @@ impl Compiler {
         let [key] = key else { return Ok(None) };
         let to = table.schema().columns()[*key].data_type;
         for (at, filter) in filters.iter().enumerate() {
+            if let Some(listed) = self.listed(filter, *key, to, schema)? {
+                return Ok(Some((Path::List(listed), vec![at])));
+            }
             let Some(values) = alternatives(filter, *key, schema) else { continue };
             let scope = Scope { schema, place: &|_| None };
             let mut parts = Vec::with_capacity(values.len());
@@ -167,6 +175,21 @@ impl Compiler {
             }
         }
         Ok(None)
+    }
+
+    /// The list of keys of `column = ANY ($1)`.
+    fn listed(
+        &mut self,
+        filter: &Expr,
+        column: usize,
+        to: DataType,
+        schema: &DFSchema,
+    ) -> Result<Option<ListedKeys>, NotShort> {
+        let Some((quantified, value, slot)) = expr::listed(filter) else { return Ok(None) };
+        let finds = quantified.op == Operator::Eq && !quantified.is_all;
+        let from = slot.compared;
+        let is_key = plain_column(value, schema) == Some(column) && converts(from, to);
+        Ok((finds && is_key).then(|| ListedKeys { list: self.list(slot), from, to }))
     }
 }
 
@@ -333,14 +356,14 @@ impl Access {
                 }
                 fits
             }
-            Path::Keys(_) | Path::Given(_) => false,
+            Path::Keys(_) | Path::List(_) | Path::Given(_) => false,
         }
     }
 }
 
 impl KeyPart {
     /// Whether it refers to the row of the outer side.
-    fn is_dependent(&self) -> bool {
+    pub(in crate::short) fn is_dependent(&self) -> bool {
         let mut refers = false;
         self.scalar.columns(&mut |_| refers = true);
         refers
@@ -361,7 +384,7 @@ impl Node {
     pub(super) fn is_bounded(&self) -> bool {
         match self {
             Self::Access(access) => match &access.path {
-                Path::Key(_) | Path::Keys(_) | Path::Given(_) => true,
+                Path::Key(_) | Path::Keys(_) | Path::List(_) | Path::Given(_) => true,
                 Path::Index { prefix, ends, .. } => {
                     !prefix.is_empty() || ends.iter().any(Option::is_some)
                 }
@@ -375,14 +398,14 @@ impl Node {
     /// Whether it refers to the row of the outer side.
     pub(super) fn is_dependent(&self) -> bool {
         match self {
-            Self::Empty { .. } | Self::Values(_) => false,
+            Self::Empty { .. } | Self::Values(_) | Self::Given { .. } => false,
             Self::Access(access) => match &access.path {
                 Path::Key(parts) | Path::Keys(parts) => parts.iter().any(KeyPart::is_dependent),
                 Path::Index { prefix, ends, .. } => {
                     prefix.iter().any(KeyPart::is_dependent)
                         || ends.iter().flatten().any(|end| end.part.is_dependent())
                 }
-                Path::Heap | Path::Given(_) => false,
+                Path::Heap | Path::List(_) | Path::Given(_) => false,
             },
             // The right side refers to the left one of this very join.
             Self::Join(join) => {

@@ -6,12 +6,15 @@ use arrow_schema::{DataType as ArrowType, Field, Schema};
 use atoll::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
-use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::logical_expr::expr::{InList, Placeholder, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
 
 use super::{Compiler, NotShort};
+use crate::prepared::parameters::number;
 use crate::rules::number::Number;
+use crate::rules::quantified::Quantified;
 use crate::rules::{arith, canonical, cast, temporal};
+use crate::short::list::{self, ListSlot};
 use crate::short::scalar::{Arithmetic, Branches, ByArrow, Comparison, Conversion, Scalar, Slot};
 use crate::short::value;
 use crate::types;
@@ -153,13 +156,30 @@ fn parameter(
     arrow: Option<ArrowType>,
     compiler: &mut Compiler,
 ) -> Result<Scalar, NotShort> {
-    let number = id.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
-    let number = number.filter(|number| *number > 0);
-    let number = number.ok_or_else(|| NotShort::new(format!("the parameter {id}")))? - 1;
+    let number = number(id).ok_or_else(|| NotShort::new(format!("the parameter {id}")))?;
     let arrow = arrow.filter(|arrow| !arrow.is_null());
     let arrow = arrow.ok_or_else(|| NotShort::new(format!("{id}, a parameter without a type")))?;
     let slot = Slot { number, data_type: data_type(&arrow)? };
     Ok(compiler.parameter(slot))
+}
+
+/// A comparison with a parameter that is a list, the value that it compares, and the list.
+pub(super) fn listed(expr: &Expr) -> Option<(&Quantified, &Expr, ListSlot)> {
+    let Expr::ScalarFunction(function) = expr else { return None };
+    let quantified = function.func.inner().downcast_ref::<Quantified>()?;
+    let [value, list] = function.args.as_slice() else { return None };
+    let element = |arrow: &ArrowType| match arrow {
+        ArrowType::List(field) => data_type(field.data_type()).ok(),
+        _ => None,
+    };
+    let (list, compared) = match list {
+        Expr::Cast(Cast { expr, field }) => (expr.as_ref(), element(field.data_type())),
+        list => (list, None),
+    };
+    let Expr::Placeholder(Placeholder { id, field: Some(field) }) = list else { return None };
+    let data_type = element(field.data_type())?;
+    let compared = compared.unwrap_or(data_type);
+    Some((quantified, value, ListSlot { number: number(id)?, data_type, compared }))
 }
 
 fn conversion(
@@ -187,6 +207,16 @@ fn call(
     compiler: &mut Compiler,
 ) -> Result<Scalar, NotShort> {
     let inner = function.func.inner();
+    if let Some((quantified, value, slot)) = listed(expr)
+        && let Some(op) = comparison(quantified.op)
+    {
+        if data_type(&value.get_type(scope.schema)?)? != slot.compared {
+            return Err(NotShort::new("a list of another type than the value beside it"));
+        }
+        let (value, is_all) = (compile(value, scope, compiler)?, quantified.is_all);
+        let list = compiler.list(slot);
+        return Ok(Scalar::Quantified(Box::new(list::Quantified { value, op, is_all, list })));
+    }
     if let ([left, right], Some(arithmetic)) =
         (function.args.as_slice(), inner.downcast_ref::<arith::Arithmetic>())
     {

@@ -16,6 +16,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use self::expr::Scope;
+use super::list::ListSlot;
 use super::plan::{Join, JoinKind, Node};
 use super::scalar::{Scalar, Slot};
 use super::value::Direction;
@@ -43,6 +44,8 @@ pub(crate) struct Compiler {
     pub(crate) slots: Vec<Slot>,
     /// Where in them each is.
     places: HashMap<Slot, usize>,
+    /// Of the parameters that are lists.
+    pub(crate) lists: Vec<ListSlot>,
     /// In the order in which they run.
     pub(crate) subqueries: Vec<Node>,
     /// Whether the caller gives the rows of the tables that have a place for it, see
@@ -76,6 +79,14 @@ impl Compiler {
             slots.push(slot.clone());
             slots.len() - 1
         }))
+    }
+
+    /// The place of a parameter that is a list.
+    fn list(&mut self, slot: ListSlot) -> usize {
+        self.lists.iter().position(|known| *known == slot).unwrap_or_else(|| {
+            self.lists.push(slot);
+            self.lists.len() - 1
+        })
     }
 
     /// Compiles a subquery that refers to nothing outside.
