@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use atoll::{Attachment, Database, IndexSpec, Schema, Snapshot};
-use atoll_sql::{Literal, Outcome, Question, SqlError, SqlSession, tablespace_name};
+use atoll_sql::{Literal, Outcome, QueryStream, Question, SqlError, SqlSession, tablespace_name};
 
 use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
@@ -160,6 +160,18 @@ impl Session {
         values: &[Literal],
     ) -> std::result::Result<Outcome, SqlError> {
         self.sql.execute_with(statement, values)
+    }
+
+    /// As [`Session::execute`]; the rows of a query come as they are read.
+    ///
+    /// # Errors
+    /// Those of [`Session::execute`]; one that a row causes comes with the rows.
+    pub fn stream(
+        &mut self,
+        statement: &str,
+        values: &[Literal],
+    ) -> std::result::Result<QueryStream, SqlError> {
+        self.sql.stream(statement, values)
     }
 
     /// How many parameters a statement has.

@@ -21,7 +21,9 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use atoll_sql::{Outcome, QueryResult};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use atoll_sql::{Outcome, SqlError};
 
 use crate::args::ScriptArgs;
 use crate::error::{CliError, FailedStatement, Origin, Result};
@@ -56,6 +58,20 @@ pub struct Settings {
     pub expanded: bool,
     /// Rows shown of a result; `None` shows all.
     pub rows: Option<usize>,
+}
+
+/// What a statement has returned.
+enum Returned {
+    Rows(Shown),
+    /// A command tag, and how many rows were touched.
+    Done(String, u64),
+}
+
+/// The rows of a query that may be shown, and how many it has.
+struct Shown {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    count: usize,
 }
 
 /// A shell on a session.
@@ -230,20 +246,49 @@ impl<'a> Shell<'a> {
 
     fn run_statement(&mut self, statement: &str, origin: Option<Origin>) -> Result<()> {
         let begin = Instant::now();
-        let values = self.values.of(&mut self.session, statement);
-        let run = values.and_then(|values| self.session.execute(statement, &values));
-        let outcome = run.map_err(|error| {
+        let returned = self.returned(statement).map_err(|error| {
             let sql = statement.to_owned();
             CliError::Statement(Box::new(FailedStatement { error, sql, origin }))
         })?;
         let elapsed = begin.elapsed();
-        match outcome {
-            Outcome::Rows(result) => self.show_rows(&result, elapsed)?,
-            Outcome::Done { tag, rows } => self.show_done(&tag, rows, elapsed)?,
-            // A kind of result that a later version of the engine may have.
-            _ => {}
+        match returned {
+            Returned::Rows(shown) => self.show_rows(&shown, elapsed)?,
+            Returned::Done(tag, rows) => self.show_done(&tag, rows, elapsed)?,
         }
         Ok(self.output.flush()?)
+    }
+
+    /// Runs a statement. Of a query, only the rows that are shown are kept.
+    fn returned(&mut self, statement: &str) -> std::result::Result<Returned, SqlError> {
+        let values = self.values.of(&mut self.session, statement)?;
+        let Some(most) = self.settings.rows.filter(|_| !self.output.json) else {
+            return Ok(match self.session.execute(statement, &values)? {
+                Outcome::Rows(rows) => {
+                    let (schema, count) = (rows.schema(), rows.row_count());
+                    Returned::Rows(Shown { schema, batches: rows.batches().to_vec(), count })
+                }
+                outcome => {
+                    let rows = outcome.row_count();
+                    Returned::Done(outcome.tag().unwrap_or_default().to_owned(), rows)
+                }
+            });
+        };
+        let mut stream = self.session.stream(statement, &values)?;
+        let schema = stream.schema();
+        if let Some((tag, rows)) = stream.change()
+            && schema.fields().is_empty()
+        {
+            return Ok(Returned::Done(tag.to_owned(), rows));
+        }
+        let (mut batches, mut count) = (Vec::new(), 0);
+        while let Some(batch) = stream.next_batch()? {
+            let wanted = count < most;
+            count += batch.num_rows();
+            if wanted {
+                batches.push(batch);
+            }
+        }
+        Ok(Returned::Rows(Shown { schema, batches, count }))
     }
 
     fn show_done(&mut self, tag: &str, rows: u64, elapsed: Duration) -> Result<()> {
@@ -254,12 +299,11 @@ impl<'a> Shell<'a> {
         Ok(self.output.line(&format!("{tag}{time}"))?)
     }
 
-    fn show_rows(&mut self, result: &QueryResult, elapsed: Duration) -> Result<()> {
-        let schema = result.schema();
+    fn show_rows(&mut self, shown: &Shown, elapsed: Duration) -> Result<()> {
         if self.output.json {
-            return json::write_rows(self.output, &schema, result.batches());
+            return json::write_rows(self.output, &shown.schema, &shown.batches);
         }
-        let grid = rows::grid(&schema, result.batches(), self.settings.rows)?;
+        let grid = rows::grid(&shown.schema, &shown.batches, self.settings.rows)?;
         let style = self.output.style;
         let fit = if self.settings.expanded {
             grid.write_expanded(self.output, style)?;
@@ -268,10 +312,10 @@ impl<'a> Shell<'a> {
             let width = self.output.width();
             grid.write(self.output, width, style)?
         };
-        let count = size::counted(result.row_count() as u64, "row");
+        let count = size::counted(shown.count as u64, "row");
         let time = self.time(elapsed);
         self.output.line(&format!("{count}{time}"))?;
-        for note in notes(&fit, result.row_count(), self.settings.rows) {
+        for note in notes(&fit, shown.count, self.settings.rows) {
             self.output.line(&style.dim(&note))?;
         }
         Ok(())

@@ -56,6 +56,15 @@ impl Outcome {
         Self::Done { tag: tag.into(), rows }
     }
 
+    /// The command tag, of a statement that changes something.
+    pub fn tag(&self) -> Option<&str> {
+        match self {
+            Self::Rows(result) => result.change().map(|(tag, _)| tag),
+            Self::Done { tag, .. } => Some(tag),
+            Self::Stream(stream) => stream.change().map(|(tag, _)| tag),
+        }
+    }
+
     /// Rows returned, or rows touched; 0 where the rows are yet to be read.
     pub fn row_count(&self) -> u64 {
         match self {
