@@ -1,10 +1,10 @@
 //! The waits-for graph, from which transactions detect deadlocks without a latch.
 //!
 //! Each transaction has its own line, by its number, and writes to no other. Only transactions that
-//! wait can be part of a deadlock, and the locks of a transaction do not change while it waits. So
-//! one that begins to wait shows in its line what it waits for and what it holds. It then searches
-//! for a path from itself through the lines of other transactions back to itself ("Staring into the
-//! Abyss", section 4.2: queues per thread, read by others without locking).
+//! wait can be part of a deadlock. One that begins to wait shows in its line what it waits for and
+//! what it holds. It then searches for a path from itself through the lines of other transactions
+//! back to itself ("Staring into the Abyss", section 4.2: queues per thread, read by others without
+//! locking).
 //!
 //! - `BOARD-1`: a transaction reads a line between two readings of its version, which is odd while
 //!   the line is being written and changes with each wait. It discards what it has read if the
@@ -12,6 +12,9 @@
 //! - `BOARD-2`: all members of a cycle choose the same victim, the one with the fewest locks, and a
 //!   transaction only ever aborts itself. It may see a cycle that has just been broken; that costs
 //!   an unnecessary abort.
+//! - `BOARD-3`: before each search, the line of a transaction shows all that it holds. A step that
+//!   waits starts over, and may then be granted a lock that it did not ask for before, such as that
+//!   of a row that has come into a range.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -150,6 +153,23 @@ impl<M: Machine> Board<M> {
                 self.used.compare_exchange(used, wanted, Ordering::AcqRel, Ordering::Relaxed);
             used = grown.err().unwrap_or(wanted);
         }
+    }
+
+    /// Whether the line of the transaction, which waits, shows that it holds these `count` places.
+    pub fn shows(&self, number: u32, count: usize, held: impl Iterator<Item = Place>) -> bool {
+        let line = self.line(number);
+        if line.held.load(Ordering::Relaxed) != count as u64 {
+            return false;
+        }
+        let mut words: &[M::Word] = &[];
+        held.take(SHOWN_MAX).enumerate().all(|(at, place)| {
+            if words.is_empty() {
+                words = line.part(at);
+            }
+            let Some((word, rest)) = words.split_first() else { return true };
+            words = rest;
+            word.load(Ordering::Relaxed) == code(place)
+        })
     }
 
     /// Shows that the transaction does not wait any more.
