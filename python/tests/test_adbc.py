@@ -467,3 +467,18 @@ print("done")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "done\n", done.stderr
+
+
+def test_an_error_behind_the_first_rows_is_one_of_the_database(connection, cursor):
+    numbers = pyarrow.array(range(1, 100001), pyarrow.int64())
+    cursor.adbc_ingest("n", pyarrow.table({"id": numbers}))
+    connection.commit()
+    cursor.execute("SELECT 1 / (id - 90000) FROM n")
+    with pytest.raises(manager.DataError, match="zero") as raised:
+        cursor.fetchall()
+    assert raised.value.sqlstate == "22012"
+    # It is not taken for the end of the rows.
+    with pytest.raises(manager.DataError, match="zero"):
+        cursor.fetchone()
+    cursor.execute("SELECT count(*) FROM n")
+    assert cursor.fetchone() == (100000,)

@@ -2,7 +2,8 @@
 //!
 //! `adbc_ffi` exports the traits. Three functions of it are wrapped: the one that runs a statement
 //! tells no number of rows beside a stream, and those that bind data refuse or do not survive some
-//! of them ([`crate::foreign`]).
+//! of them ([`crate::foreign`]). It lacks the one that tells the error of a stream
+//! ([`crate::stream_errors`]).
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -15,6 +16,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 
 use crate::driver::Driver;
 use crate::foreign;
+use crate::stream_errors;
 use crate::tally;
 
 type ExecuteQuery = unsafe extern "C" fn(
@@ -83,6 +85,7 @@ unsafe fn init(version: c_int, driver: *mut c_void, error: *mut FFI_AdbcError) -
     if let Some(function) = exported.StatementExecuteQuery {
         EXECUTE_QUERY.get_or_init(|| function);
         exported.StatementExecuteQuery = Some(execute_query);
+        exported.ErrorFromArrayStream = Some(error_from_array_stream);
     }
     if let Some(function) = exported.StatementBindStream {
         BIND_STREAM.get_or_init(|| function);
@@ -106,6 +109,7 @@ unsafe extern "C" fn execute_query(
 ) -> AdbcStatusCode {
     let Some(function) = EXECUTE_QUERY.get() else { return Status::InvalidState.into() };
     tally::take();
+    stream_errors::forget();
     // SAFETY: the arguments are passed on.
     let status = unsafe { function(statement, out, rows_affected, error) };
     if let Some(rows) = tally::take()
@@ -115,7 +119,34 @@ unsafe extern "C" fn execute_query(
         // SAFETY: it is not null, so it is a place for the number.
         unsafe { rows_affected.write_unaligned(rows) };
     }
+    if status == ADBC_STATUS_OK && !out.is_null() {
+        // SAFETY: it is not null, so the function has written a stream there.
+        let private_data = unsafe { (&raw const (*out).private_data).read_unaligned() };
+        stream_errors::give_away(private_data.addr());
+    }
     status
+}
+
+/// Tells the error that ended a stream; null if the stream is not one of this driver's, or has had
+/// none.
+///
+/// # Safety
+/// As `AdbcDriver.ErrorFromArrayStream`.
+unsafe extern "C" fn error_from_array_stream(
+    stream: *mut FFI_ArrowArrayStream,
+    status: *mut AdbcStatusCode,
+) -> *const FFI_AdbcError {
+    if stream.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: it is not null, so it is a stream.
+    let private_data = unsafe { (&raw const (*stream).private_data).read_unaligned() };
+    let (error, code) = stream_errors::of(private_data.addr());
+    if !error.is_null() && !status.is_null() {
+        // SAFETY: it is not null, so it is a place for the status.
+        unsafe { status.write_unaligned(code) };
+    }
+    error
 }
 
 /// Binds a stream.

@@ -27,6 +27,8 @@ pub mod registry;
 mod results;
 pub mod rows;
 mod statement;
+#[allow(unsafe_code)]
+mod stream_errors;
 mod tally;
 
 pub use entry::{AdbcDriverInit, AtollDriverInit};

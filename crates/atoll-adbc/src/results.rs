@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adbc_core::error::Status;
+use adbc_core::error::{Error, Status};
 use arrow_array::{
     Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, new_null_array,
 };
@@ -10,6 +10,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use atoll_sql::{QueryMemory, QueryResult, QueryStream};
 
 use crate::errors::{Result, error, of_sql};
+use crate::stream_errors::{self, Failure};
 
 /// A stream, as the driver gives it away.
 pub(crate) type Stream = Box<dyn RecordBatchReader + Send + 'static>;
@@ -56,16 +57,30 @@ impl Rows {
     }
 
     /// The rows of a statement with this text, as they come. The first batch is waited for, because
-    /// an error of the stream reaches clients without its SQLSTATE.
+    /// many clients get no more than a text of an error of the stream. One that goes on reading
+    /// behind an error gets it again, not the end of the rows.
     ///
     /// # Errors
     /// Those of the statement that come before its first rows.
     pub(crate) fn streamed(mut stream: QueryStream, text: &str) -> Result<Self> {
         let first = stream.next_batch().map_err(|error| of_sql(&error, text))?;
-        let text = text.to_owned();
-        let in_words = move |error| ArrowError::ExternalError(Box::new(of_sql(&error, &text)));
-        let schema = stream.schema();
-        let rest = stream.map(move |batch| batch.map_err(&in_words));
+        let failure = Arc::new(Failure::default());
+        stream_errors::made(&failure);
+        let (schema, text) = (stream.schema(), text.to_owned());
+        let mut ended: Option<Error> = None;
+        let rest = std::iter::from_fn(move || {
+            if ended.is_none() {
+                match stream.next_batch() {
+                    Ok(batch) => return batch.map(Ok),
+                    Err(error) => {
+                        let error = of_sql(&error, &text);
+                        failure.note(&error);
+                        ended = Some(error);
+                    }
+                }
+            }
+            ended.clone().map(|error| Err(ArrowError::ExternalError(Box::new(error))))
+        });
         Ok(Self::new(schema, first.into_iter().map(Ok).chain(rest)))
     }
 
