@@ -179,6 +179,10 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
             if !local.is_shown {
                 self.board.show(local.number, place, local.locks.places());
                 local.is_shown = true;
+                local.shown.is(&local.locks);
+            } else if local.shown.lacks_some(&local.locks) {
+                self.board.show_again(local.number, local.locks.places());
+                local.shown.is(&local.locks);
             }
             if self.board.is_victim(local.number, &mut local.look) {
                 return Err(AbortReason::Deadlock);
@@ -279,6 +283,34 @@ mod tests {
         assert!(victims > 0);
         locals.iter_mut().for_each(|local| scheme.end(local, &few, false));
         assert!(few.0.iter().all(|lock| !lock.is_held()));
+    }
+
+    /// As in a scan that starts over and finds another row before the one that it waits for.
+    #[test]
+    fn a_deadlock_is_found_over_a_lock_that_is_granted_during_a_wait() {
+        let (scheme, few) = (patient(), Few::new(3));
+        let mut locals = [0, 1].map(|number| Scheme::<Native>::local(&scheme, number));
+        for (local, row) in locals.iter_mut().zip([0, 1]) {
+            assert_eq!(scheme.write(local, &few, few.target(row), true), Ok(()));
+        }
+        let mut victims = 0;
+        let mut wait = |local: &mut Local, row: u64, round: u32| {
+            let asked = scheme.write(local, &few, few.target(row), true);
+            assert!(matches!(asked, Err(Conflict::WouldBlock(_))));
+            let waited = scheme.wait(local, &few, few.target(row).place, round);
+            victims += u32::from(waited == Err(AbortReason::Deadlock));
+        };
+        for round in 0..8 * ROUNDS_PER_LOOK {
+            if round == 2 * ROUNDS_PER_LOOK {
+                assert_eq!(scheme.write(&mut locals[0], &few, few.target(2), true), Ok(()));
+            }
+            wait(&mut locals[0], 1, round);
+            if let Some(round) = round.checked_sub(4 * ROUNDS_PER_LOOK) {
+                wait(&mut locals[1], 2, round);
+            }
+        }
+        assert!(victims > 0);
+        locals.iter_mut().for_each(|local| scheme.end(local, &few, false));
     }
 
     #[test]
