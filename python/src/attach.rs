@@ -1,15 +1,15 @@
 //! Connections to databases of other processes.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use atoll::Attachment;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::database::snapshot::{Snapshot, Source};
 use crate::errors::{Fault, Outcome};
 use crate::leases::snapshot_list;
+use crate::line::Line;
 
 /// A connection to a database that another process owns.
 #[pyclass(frozen, module = "atolldb", name = "Connection")]
@@ -17,26 +17,6 @@ pub(crate) struct Connection {
     name: String,
     owner_pid: u32,
     line: Arc<Line>,
-}
-
-/// The way to the owner, which a connection shares with its snapshots: they are refreshed after the
-/// connection is gone, and not after it was closed.
-pub(crate) struct Line(Mutex<Option<Arc<Attachment>>>);
-
-impl Line {
-    /// Locked while this thread holds the GIL, and only briefly, so that a fork finds it unlocked.
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Attachment>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The attachment.
-    ///
-    /// # Errors
-    /// [`Fault::Closed`].
-    pub(crate) fn attachment(&self) -> Outcome<Arc<Attachment>> {
-        let closed = Fault::Closed("the connection is closed; attach again");
-        self.lock().as_ref().map(Arc::clone).ok_or(closed)
-    }
 }
 
 /// Attaches to the database that a process has published under `name`.
@@ -54,7 +34,7 @@ pub(crate) fn attach(
     Ok(Connection {
         name: attachment.name().to_owned(),
         owner_pid: attachment.owner_pid(),
-        line: Arc::new(Line(Mutex::new(Some(Arc::new(attachment))))),
+        line: Arc::new(Line::new(attachment)),
     })
 }
 
@@ -86,7 +66,7 @@ impl Connection {
 
     /// Closes the connection. Snapshots taken from it remain valid; they cannot be refreshed.
     fn close(&self, py: Python<'_>) {
-        let attachment = self.line.lock().take();
+        let attachment = self.line.close();
         py.detach(|| drop(attachment));
     }
 

@@ -14,6 +14,7 @@ mod errors;
 mod interrupt;
 mod leases;
 mod limits;
+mod line;
 mod memory;
 mod numpy;
 mod parameters;

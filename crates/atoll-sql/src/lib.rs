@@ -41,6 +41,7 @@ mod output_names;
 mod panics;
 mod parquet;
 mod parse;
+mod placeholder;
 mod prepared;
 mod provider;
 mod prune;

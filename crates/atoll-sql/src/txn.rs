@@ -203,11 +203,18 @@ impl OpenTransaction {
                     pause = (pause * 2).min(PAUSE_MAX);
                     self.transaction = begin(db, self.read_only)?;
                 }
-                Err(Stop::Transaction(end)) => return Err(failure(end.into())),
-                Err(Stop::Error(error)) => return Err(error),
-                Err(Stop::TooManyRows | Stop::Passed) => {
-                    let message = "the statement ran into a limit";
-                    return Err(SqlError::new(SqlErrorKind::Query, message));
+                Err(stop) => {
+                    // It has told what it found, and what follows behind a savepoint must hold
+                    // together with that.
+                    self.has_run = true;
+                    return Err(match stop {
+                        Stop::Transaction(end) => failure(end.into()),
+                        Stop::Error(error) => error,
+                        Stop::TooManyRows | Stop::Passed => {
+                            let message = "the statement ran into a limit";
+                            SqlError::new(SqlErrorKind::Query, message)
+                        }
+                    });
                 }
             }
         }

@@ -6,9 +6,9 @@ use atoll_sql::SqlSession;
 use pyo3::prelude::*;
 
 use super::{Database, Handle};
-use crate::attach::Line;
 use crate::errors::{Fault, Outcome};
 use crate::interrupt;
+use crate::line::Line;
 use crate::parameters;
 use crate::query_stream::Stream;
 use crate::result::QueryResult;

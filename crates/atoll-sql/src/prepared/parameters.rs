@@ -17,15 +17,10 @@ use sqlparser::parser::Parser;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::rules::number::Number;
-use crate::{show, types};
+use crate::{placeholder, show, types};
 
 /// Most parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
-
-/// The number of a parameter from 0, by its identifier.
-pub(crate) fn number(id: &str) -> Option<usize> {
-    id.strip_prefix('$')?.parse::<usize>().ok().filter(|number| *number > 0).map(|one| one - 1)
-}
 
 /// How many parameters a statement has: the highest number.
 ///
@@ -39,7 +34,7 @@ pub(crate) fn count(statement: &Statement) -> Result<usize, SqlError> {
             let Expr::Value(ValueWithSpan { value: SqlValue::Placeholder(id), span }) = expr else {
                 return ControlFlow::Continue(());
             };
-            match number(id) {
+            match placeholder::number(id) {
                 Some(number) if number < PARAMETERS_MAX => {
                     self.0 = self.0.max(number + 1);
                     ControlFlow::Continue(())
@@ -85,7 +80,9 @@ pub(crate) fn replace(statement: &mut Statement, with: impl Fn(usize) -> Option<
 /// The number of the parameter that an expression is.
 pub(crate) fn parameter(expr: &Expr) -> Option<usize> {
     match expr {
-        Expr::Value(ValueWithSpan { value: SqlValue::Placeholder(id), .. }) => number(id),
+        Expr::Value(ValueWithSpan { value: SqlValue::Placeholder(id), .. }) => {
+            placeholder::number(id)
+        }
         Expr::Nested(inner) => parameter(inner),
         _ => None,
     }

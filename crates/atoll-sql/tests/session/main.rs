@@ -7,6 +7,7 @@ mod copy;
 mod describe;
 mod durability;
 mod files;
+mod first_statement;
 mod infer;
 mod isolation;
 mod limits;

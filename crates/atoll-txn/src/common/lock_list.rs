@@ -67,6 +67,16 @@ impl LockList {
         self.exclusive.iter().chain(&self.shared).copied()
     }
 
+    /// The places that are held shared, in the order in which they were granted.
+    pub fn shared(&self) -> &[Place] {
+        &self.shared
+    }
+
+    /// The places that are held exclusively, in the order in which they were granted.
+    pub fn exclusive(&self) -> &[Place] {
+        &self.exclusive
+    }
+
     fn share_of<M: Machine>(&mut self, place: Place) -> Share {
         M::work(self.len().min(SCAN_MAX));
         if self.len() <= SCAN_MAX {

@@ -9,12 +9,12 @@
 //! - `BOARD-1`: a transaction reads a line between two readings of its version, which is odd while
 //!   the line is being written and changes with each wait. It discards what it has read if the
 //!   version has changed.
-//! - `BOARD-2`: all members of a cycle choose the same victim, the one with the fewest locks, and a
-//!   transaction only ever aborts itself. It may see a cycle that has just been broken; that costs
-//!   an unnecessary abort.
-//! - `BOARD-3`: before each search, the line of a transaction shows all that it holds. A step that
-//!   waits starts over, and may then be granted a lock that it did not ask for before, such as that
-//!   of a row that has come into a range.
+//! - `BOARD-2`: all members of a cycle choose the same victim, the one that had the fewest locks
+//!   when it began to wait, and a transaction only ever aborts itself. It may see a cycle that has
+//!   just been broken; that costs an unnecessary abort.
+//! - `BOARD-3`: before each search, the line of a transaction shows every place that it holds. A
+//!   step that waits starts over, and may then be granted a place that it did not ask for before,
+//!   such as a row that has come into a range.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -39,6 +39,8 @@ struct Line<M: Machine> {
     version: M::Word,
     target: M::Word,
     held: M::Word,
+    /// Locks that it held when it began to wait.
+    weight: M::Word,
     places: [M::Word; SHOWN],
     /// Part `n` has the places from `SHOWN << n` on.
     parts: [OnceLock<Box<[M::Word]>>; PARTS],
@@ -80,6 +82,7 @@ struct Waiting {
     number: usize,
     target: u64,
     held: u64,
+    weight: u64,
     /// The range of its locks in [`Look::places`].
     places: Range<usize>,
 }
@@ -112,6 +115,7 @@ impl<M: Machine> Board<M> {
                 version: M::Word::new(0),
                 target: M::Word::new(0),
                 held: M::Word::new(0),
+                weight: M::Word::new(0),
                 places: std::array::from_fn(|_| M::Word::new(0)),
                 parts: std::array::from_fn(|_| OnceLock::new()),
             })
@@ -129,6 +133,30 @@ impl<M: Machine> Board<M> {
         let version = line.version.fetch_add(1, Ordering::AcqRel);
         debug_assert!(version.is_multiple_of(2), "no transaction shows two waits at a time");
         M::fence(Ordering::Release);
+        let count = Self::show_places(line, held);
+        line.weight.store(count, Ordering::Relaxed);
+        line.target.store(code(target), Ordering::Relaxed);
+        line.version.store(version + 2, Ordering::Release);
+        let mut used = self.used.load(Ordering::Relaxed);
+        while used <= number.into() {
+            let wanted = u64::from(number) + 1;
+            let grown =
+                self.used.compare_exchange(used, wanted, Ordering::AcqRel, Ordering::Relaxed);
+            used = grown.err().unwrap_or(wanted);
+        }
+    }
+
+    /// Shows that the transaction, which waits, holds these places now (`BOARD-3`).
+    pub fn show_again(&self, number: u32, held: impl Iterator<Item = Place>) {
+        let line = self.line(number);
+        let version = line.version.fetch_add(1, Ordering::AcqRel);
+        M::fence(Ordering::Release);
+        Self::show_places(line, held);
+        line.version.store(version + 2, Ordering::Release);
+    }
+
+    /// Stores places into a line, and returns how many there are.
+    fn show_places(line: &Line<M>, held: impl Iterator<Item = Place>) -> u64 {
         let mut count = 0;
         let mut words: &[M::Word] = &[];
         for place in held {
@@ -144,32 +172,7 @@ impl<M: Machine> Board<M> {
             count += 1;
         }
         line.held.store(count as u64, Ordering::Relaxed);
-        line.target.store(code(target), Ordering::Relaxed);
-        line.version.store(version + 2, Ordering::Release);
-        let mut used = self.used.load(Ordering::Relaxed);
-        while used <= number.into() {
-            let wanted = u64::from(number) + 1;
-            let grown =
-                self.used.compare_exchange(used, wanted, Ordering::AcqRel, Ordering::Relaxed);
-            used = grown.err().unwrap_or(wanted);
-        }
-    }
-
-    /// Whether the line of the transaction, which waits, shows that it holds these `count` places.
-    pub fn shows(&self, number: u32, count: usize, held: impl Iterator<Item = Place>) -> bool {
-        let line = self.line(number);
-        if line.held.load(Ordering::Relaxed) != count as u64 {
-            return false;
-        }
-        let mut words: &[M::Word] = &[];
-        held.take(SHOWN_MAX).enumerate().all(|(at, place)| {
-            if words.is_empty() {
-                words = line.part(at);
-            }
-            let Some((word, rest)) = words.split_first() else { return true };
-            words = rest;
-            word.load(Ordering::Relaxed) == code(place)
-        })
+        count as u64
     }
 
     /// Shows that the transaction does not wait any more.
@@ -188,6 +191,7 @@ impl<M: Machine> Board<M> {
         let version = line.version.load(Ordering::Acquire);
         let target = line.target.load(Ordering::Relaxed);
         let held = line.held.load(Ordering::Relaxed);
+        let weight = line.weight.load(Ordering::Relaxed);
         if version % 2 == 1 || target == 0 {
             return;
         }
@@ -201,7 +205,7 @@ impl<M: Machine> Board<M> {
         M::fence(Ordering::Acquire);
         if line.version.load(Ordering::Relaxed) == version {
             let places = from..look.places.len();
-            look.waiting.push(Waiting { number, target, held, places });
+            look.waiting.push(Waiting { number, target, held, weight, places });
         } else {
             look.places.truncate(from);
         }
@@ -220,7 +224,7 @@ impl<M: Machine> Board<M> {
             return false;
         }
         let cycle = look.path.iter().map(|at| &look.waiting[*at]);
-        let victim = cycle.min_by_key(|one| (one.held, one.number));
+        let victim = cycle.min_by_key(|one| (one.weight, one.number));
         victim.is_some_and(|victim| victim.number == number as usize)
     }
 }

@@ -176,10 +176,13 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         let waited_ns = local.wait.go_on::<M>(place, round);
         let sleeps = round >= SLEEP_FROM;
         if sleeps || round % ROUNDS_PER_LOOK == ROUNDS_PER_LOOK - 1 {
-            let held = local.locks.len();
-            if !local.is_shown || !self.board.shows(local.number, held, local.locks.places()) {
+            if !local.is_shown {
                 self.board.show(local.number, place, local.locks.places());
                 local.is_shown = true;
+                local.shown.is(&local.locks);
+            } else if local.shown.lacks_some(&local.locks) {
+                self.board.show_again(local.number, local.locks.places());
+                local.shown.is(&local.locks);
             }
             if self.board.is_victim(local.number, &mut local.look) {
                 return Err(AbortReason::Deadlock);
