@@ -143,10 +143,13 @@ impl Compiler {
                 let mut input = self.node(&sort.input, equalities)?;
                 let keys = self.order(&sort.expr, sort.input.schema())?;
                 if has_order(&mut input, &keys) {
-                    if let Some(fetch) = sort.fetch {
-                        limit(&mut input, fetch);
+                    let Some(most) = sort.fetch else { return Ok(input) };
+                    if limit(&mut input, most) {
+                        return Ok(input);
                     }
-                    return Ok(input);
+                    let most = i64::try_from(most).unwrap_or(i64::MAX);
+                    let fetch = Some(Scalar::Const(atoll::Value::Int64(most)));
+                    return Ok(Node::Limit { input: Box::new(input), skip: None, fetch });
                 }
                 Ok(Node::Sort { input: Box::new(input), keys, limit: sort.fetch })
             }
@@ -323,12 +326,16 @@ fn projected(input: Node, columns: Vec<Scalar>) -> Node {
     }
 }
 
-/// Limits the rows that an access makes, where every row of it is a row of the plan.
-fn limit(node: &mut Node, most: usize) {
+/// Limits the rows that an access makes, where every row of it is a row of the plan. Returns whether
+/// that limits the rows of the plan.
+fn limit(node: &mut Node, most: usize) -> bool {
     match node {
-        Node::Access(access) => access.limit_to(most),
+        Node::Access(access) => {
+            access.limit_to(most);
+            true
+        }
         Node::Project { input, .. } => limit(input, most),
-        _ => {}
+        _ => false,
     }
 }
 
