@@ -176,7 +176,7 @@ def at_run(difference):
 
 #: What Atoll says of a statement that it refuses, and PostgreSQL does not.
 _REFUSED = re.compile(
-    r"invalid window frame: start bound|two columns have the name"
+    r"invalid window frame: start bound|begins behind its end is not|two columns have the name"
     r"|must appear in (the )?GROUP BY|HAVING uses|there is no operator for"
     r"|only supports signed numeric|requires a boolean expression"
     r"|cannot infer common argument type|cannot coerce arithmetic expression Utf8"

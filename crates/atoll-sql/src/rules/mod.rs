@@ -19,6 +19,7 @@ pub(crate) mod canonical;
 pub(crate) mod cast;
 pub(crate) mod common_type;
 pub(crate) mod extreme;
+pub(crate) mod frame;
 pub(crate) mod guard;
 pub(crate) mod merging;
 pub(crate) mod number;

@@ -21,7 +21,7 @@ use crate::rules::canonical::canonical;
 use crate::rules::quantified::{self, Quantified};
 use crate::rules::typed::Typed;
 use crate::rules::{
-    cast, common_type, extreme, guard, merging, operands, plan_error, sum, temporal,
+    cast, common_type, extreme, frame, guard, merging, operands, plan_error, sum, temporal,
 };
 
 /// The columns that the expressions of a node can refer to.
@@ -287,6 +287,7 @@ impl Scope<'_> {
         let params = &mut function.params;
         params.order_by = sort_keys(std::mem::take(&mut params.order_by), &self.schema)?;
         let frame = &params.window_frame;
+        frame::check(frame)?;
         let distances: Vec<&ScalarValue> = [&frame.start_bound, &frame.end_bound]
             .into_iter()
             .filter_map(|bound| match bound {
