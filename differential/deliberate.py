@@ -44,6 +44,8 @@ _DIGITS = re.compile(r"38 digits|more digits than|is not a decimal number|numeri
 _HELD = re.compile(
     r"-?(?P<whole>\d+)(\.\d+)? has more digits than decimal\(\d+,(?P<scale>\d+)\) holds"
 )
+#: A product of two whole numerics.
+_PRODUCT = re.compile(r"more than 38 digits: (-?\d+) \* (-?\d+)$")
 
 
 def reason(statement, difference, postgres, atoll):
@@ -65,6 +67,9 @@ def wide_numeric(statement, difference, postgres, _atoll):
         return "numeric-38"
     held = _HELD.search(difference.atoll.failure.message)
     if held and len(held["whole"]) + int(held["scale"]) > 38:
+        return "numeric-38"
+    product = _PRODUCT.search(difference.atoll.failure.message)
+    if product and len(str(int(product[1]) * int(product[2])).lstrip("-")) > 38:
         return "numeric-38"
     for part in (statement, *sums(statement), *branches(statement)):
         strict = postgres.answer(part.render(STRICT))
@@ -246,5 +251,13 @@ def quotient(statement, difference, _postgres, _atoll):
     return None if compare(difference.postgres, difference.atoll, flags) else "quotient-digits"
 
 
-RULES = (wide_numeric, types_of_columns, planned_constants, not_computed, refused, extra,
-         duration, shortest_digits, quotient)  # fmt: skip
+def before_year_1(_statement, difference, _postgres, _atoll):
+    """A timestamp before the year 1, which a statement has computed, cast from its text."""
+    failure = difference.atoll.failure
+    if failure and re.search(r' BC" is not a (date|timestamp)', failure.message):
+        return "before-year-1"
+    return None
+
+
+RULES = (wide_numeric, before_year_1, types_of_columns, planned_constants, not_computed, refused,
+         extra, duration, shortest_digits, quotient)  # fmt: skip
