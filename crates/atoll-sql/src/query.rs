@@ -42,7 +42,7 @@ use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
-use crate::rules::{extreme, merging, prepare, quantified, sum};
+use crate::rules::{extreme, grouped, merging, prepare, quantified, sum};
 use crate::short::compile::expr::NOW;
 use crate::{clauses, depth, panics, query_error, watch};
 
@@ -104,7 +104,7 @@ impl Engine {
             state.register_udaf(Arc::new(aggregate))?;
         }
         let ours = merging::functions().into_iter().chain(quantified::functions());
-        for function in ours.chain([ScalarUDF::from(Now::new())]) {
+        for function in ours.chain([ScalarUDF::from(Now::new()), grouped::function()]) {
             state.register_udf(Arc::new(function))?;
         }
         let context = SessionContext::new_with_state(state);
