@@ -36,7 +36,7 @@ use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
-use crate::rules::{extreme, merging, quantified, sum};
+use crate::rules::{extreme, grouped, merging, quantified, sum};
 use crate::short::compile::expr::NOW;
 use crate::{depth, limits, panics, query_error};
 
@@ -181,7 +181,7 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
         settings.register_udaf(Arc::new(aggregate))?;
     }
     let ours = merging::functions().into_iter().chain(quantified::functions());
-    for function in ours.chain([ScalarUDF::from(Now::new())]) {
+    for function in ours.chain([ScalarUDF::from(Now::new()), grouped::function()]) {
         settings.register_udf(Arc::new(function))?;
     }
     Ok(settings)

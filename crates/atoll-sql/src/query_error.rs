@@ -166,6 +166,13 @@ fn known(text: &str) -> Option<SqlError> {
         let hint = (!hint.is_empty()).then(|| hint.to_owned());
         Some(SqlError::new(SqlErrorKind::Query, message).with_hint(hint))
     };
+    let with_cause = |error: Option<SqlError>, cause| error.map(|error| error.with_cause(cause));
+    let no_operator = |message, hint: &str| with_cause(query(message, hint), Cause::NoSuchOperator);
+    let other_type = |message, hint: &str| with_cause(query(message, hint), Cause::OtherType);
+    if text.starts_with("Substring without for/from") {
+        let message = "there is no function substring of one argument".to_owned();
+        return no_operator(message, "there is substring(text FROM start FOR length)");
+    }
     let called = between(text, "argument types '", "'");
     if text.contains("No function matches the given name and argument types")
         && let Some(call) = called
@@ -181,7 +188,8 @@ fn known(text: &str) -> Option<SqlError> {
         let near = between(text, "Did you mean '", "'");
         let near = names::near(name, near.into_iter());
         let hint = near.first().map_or_else(String::new, |near| format!("did you mean {near}?"));
-        return query(format!("function {name} does not exist"), &hint);
+        let message = format!("function {name} does not exist");
+        return no_operator(message, &hint);
     }
     if let Some(name) = text.split("duplicate qualified field name ").nth(1) {
         let table = name.split('.').next().unwrap_or(name).trim_matches('"');
@@ -199,7 +207,19 @@ fn known(text: &str) -> Option<SqlError> {
     }
     if let Some(pair) = between(text, "coerce arithmetic expression ", " to valid types") {
         let message = format!("there is no operator for {}", in_sql(pair));
-        return query(message, "CAST one side to the type of the other");
+        return no_operator(message, "CAST one side to the type of the other");
+    }
+    if let Some(pair) = between(text, "common argument type for regex operation ", "")
+        .or_else(|| between(text, "common string type for string concat operation ", ""))
+    {
+        let message = format!("there is no operator for {}", in_sql(pair));
+        return no_operator(message, "CAST both sides to text");
+    }
+    if let Some(pair) = between(text, "common argument type for logical boolean operation ", "") {
+        return other_type(format!("AND and OR connect truth values, not {}", in_sql(pair)), "");
+    }
+    if let Some(given) = between(text, "'NOT' requires a boolean expression, got ", "") {
+        return other_type(format!("NOT takes a truth value, not {}", in_sql(given)), "");
     }
     if text.contains("must be in GROUP BY or an aggregate function")
         && let Some(column) = between(text, "column \"", "\" must appear")
@@ -224,7 +244,7 @@ fn known(text: &str) -> Option<SqlError> {
         // Some expressions are not in words of SQL.
         let is_odd = predicate.contains("Boolean") || shows_insides(&predicate);
         let predicate = if is_odd { "this one" } else { &predicate };
-        return query(format!("a condition is boolean, and {predicate} is {given}"), "");
+        return other_type(format!("a condition is boolean, and {predicate} is {given}"), "");
     }
     if text.contains("aggregate function calls cannot be nested")
         || text.contains("Aggregate function calls cannot be nested")
@@ -252,9 +272,12 @@ fn known(text: &str) -> Option<SqlError> {
         let hint = "a join, or a subquery in FROM, does it as a rule";
         return Some(SqlError::unsupported(message).with_hint(Some(hint.to_owned())));
     }
-    if let Some(pair) = between(text, "common type to coerce ", " in LIKE expression") {
-        let message = format!("LIKE compares texts, not {}", in_sql(pair));
-        return query(message, "CAST both sides to text");
+    for operator in ["LIKE", "ILIKE", "SIMILAR TO"] {
+        let end = format!(" in {operator} expression");
+        if let Some(pair) = between(text, "common type to coerce ", &end) {
+            let message = format!("{operator} compares texts, not {}", in_sql(pair));
+            return no_operator(message, "CAST both sides to text");
+        }
     }
     if text.contains("Must be a supported arrow type name")
         && let Some(name) = between(text, "nsupported type '", "'")
@@ -291,7 +314,8 @@ fn no_such_call(call: &str, text: &str) -> SqlError {
         takes => format!("there is {}; CAST the arguments", takes.join(", ")),
     };
     let message = format!("there is no function {}", in_sql(call));
-    SqlError::new(SqlErrorKind::Query, message).with_hint(Some(hint))
+    let error = SqlError::new(SqlErrorKind::Query, message).with_hint(Some(hint));
+    error.with_cause(Cause::NoSuchOperator)
 }
 
 /// What stands between two texts; an empty `end` is the end.

@@ -11,6 +11,10 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::literal::Literal;
 
+/// Most constants that become parameters: a list of parameters is planned one by one, and a list of
+/// constants is not.
+const LIFTED_MAX: usize = 256;
+
 /// A statement with parameters in place of constants.
 pub(crate) struct Lifted {
     pub(crate) text: String,
@@ -63,7 +67,7 @@ pub(crate) fn lift(tokens: &[TokenWithSpan]) -> Option<Lifted> {
             }
         }
     }
-    (!lifted.values.is_empty()).then_some(lifted)
+    (1..=LIFTED_MAX).contains(&lifted.values.len()).then_some(lifted)
 }
 
 fn keyword(token: &Token) -> Option<Keyword> {
@@ -277,6 +281,9 @@ mod tests {
         ] {
             assert_eq!(lifted(sql), None, "{sql}");
         }
+        let listed = |count| format!("SELECT a FROM t WHERE id IN (1{})", ", 1".repeat(count - 1));
+        assert!(lifted(&listed(LIFTED_MAX)).is_some());
+        assert_eq!(lifted(&listed(LIFTED_MAX + 1)), None);
         assert_eq!(
             text("SELECT a FROM t WHERE b = 2 AND EXISTS (SELECT 5 = 5 FROM u WHERE c = 3)"),
             "SELECT a FROM t WHERE b = $1 AND EXISTS ( SELECT 5 = 5 FROM u WHERE c = $2 )"

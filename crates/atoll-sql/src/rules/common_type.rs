@@ -5,7 +5,7 @@ use arrow_schema::DataType as ArrowType;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Case, Expr, Operator, binary_expr, lit};
+use datafusion::logical_expr::{Case, Cast, Expr, Operator, binary_expr, lit};
 
 use super::canonical::canonical;
 use super::number::{DIGITS_MAX, Number};
@@ -125,6 +125,23 @@ pub(super) fn balanced(
     some.pop().unwrap_or_else(|| lit(op == Operator::And))
 }
 
+/// What gives quoted literals of a list their type: the value, and those of several constants that
+/// have one.
+fn list_type(value: &Typed, list: &[Typed]) -> Typed {
+    let is_constant = |item: &&Typed| !item.expr.any_column_refs();
+    let has_type = |item: &&Typed| item.untyped().is_none() && !item.arrow.is_null();
+    let constants = list.iter().filter(is_constant);
+    if constants.clone().count() < 2 {
+        return value.clone();
+    }
+    let typed: Vec<&Typed> = constants.chain([value]).filter(has_type).collect();
+    let Some(first) = typed.last() else { return value.clone() };
+    let merged = merged(typed.iter().map(|one| &one.arrow));
+    let arrow = merged.unwrap_or_else(|| first.arrow.clone());
+    // An expression that is no literal, whatever the value is.
+    Typed { expr: Expr::Cast(Cast::new(Box::new(value.expr.clone()), arrow.clone())), arrow }
+}
+
 /// `value IN (…)`. As in PostgreSQL, several constants merge into one type, and anything else is
 /// compared by itself.
 ///
@@ -135,9 +152,13 @@ pub(crate) fn in_list(
     negated: bool,
     join: impl Fn(Expr, Operator, Expr) -> Expr,
 ) -> Result<Expr> {
+    let value_type = value.clone();
+    let common = list_type(&value, &list);
+    let value = value.beside(&common)?;
     let mut items = Vec::with_capacity(list.len());
     for item in list {
-        items.push(item.beside(&value)?);
+        let beside = if item.expr.any_column_refs() { &value_type } else { &common };
+        items.push(item.beside(beside)?);
     }
     let (constants, others): (Vec<_>, Vec<_>) =
         items.into_iter().partition(|item| !item.expr.any_column_refs());

@@ -12,6 +12,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Case, Cast as ArrowCast, Expr, ExprSchemable, Operator, lit};
 
+use super::absolute::Absolute;
 use super::arith::Arithmetic;
 use super::cast::Cast;
 
@@ -24,7 +25,7 @@ fn can_fail(expr: &Expr) -> bool {
         Ok(match node {
             Expr::ScalarFunction(function) => {
                 let inner = function.func.inner();
-                inner.is::<Arithmetic>() || inner.is::<Cast>()
+                inner.is::<Arithmetic>() || inner.is::<Cast>() || inner.is::<Absolute>()
             }
             _ => false,
         })

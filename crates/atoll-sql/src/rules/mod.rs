@@ -6,13 +6,14 @@
 //! every operator has operands of the types that PostgreSQL would give them. It inserts the same
 //! functions that `INSERT` and `UPDATE` use for single values.
 //!
-//! In reading order: [`number`] (types of numbers), [`scalar`] and [`arith`] (operators), [`cast`],
+//! In reading order: [`number`] (types of numbers), [`scalar`], [`arith`] and [`absolute`] (operators), [`cast`],
 //! [`temporal`] (dates and times), [`typed`], [`operands`], [`common_type`] and [`quoted`] (which
 //! types operands get), [`quantified`] (ANY and ALL of arrays), [`analyze`] (the walk over a plan),
 //! [`guard`] (order of evaluation),
-//! [`subqueries`] (IN, ANY and ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and
-//! [`merging`] (rewriting before and during planning).
+//! [`subqueries`] (IN, ANY and ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`],
+//! [`merging`] and [`grouped`] (rewriting before and during planning).
 
+pub(crate) mod absolute;
 pub(crate) mod analyze;
 pub(crate) mod arith;
 pub(crate) mod canonical;
@@ -20,6 +21,7 @@ pub(crate) mod cast;
 pub(crate) mod common_type;
 pub(crate) mod extreme;
 pub(crate) mod frame;
+pub(crate) mod grouped;
 pub(crate) mod guard;
 pub(crate) mod merging;
 pub(crate) mod number;

@@ -4,14 +4,19 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     CastKind, DataType as SqlType, ExactNumberInfo, Expr, Query, SetExpr, SetOperator,
-    SetQuantifier, Statement, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    SetQuantifier, Spanned, Statement, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use super::number::DIGITS_MAX;
-use super::quantified;
+use super::{grouped, quantified};
+use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::output_names;
+
+/// Most subqueries of expressions inside each other: the planner checks each one again inside the
+/// one around it, so their number counts as the exponent of a power of two.
+const SUBQUERIES_MAX: usize = 16;
 
 /// Gives names to the columns of a result, and rewrites the numbers of a statement that the planner
 /// would read as something else.
@@ -21,13 +26,22 @@ use crate::output_names;
 /// operations that the planner carries out wrongly.
 pub(crate) fn statement(statement: &mut Statement) -> Result<(), SqlError> {
     output_names::give(statement);
-    match statement.visit(&mut Preparation) {
+    match statement.visit(&mut Preparation::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-struct Preparation;
+#[derive(Default)]
+struct Preparation {
+    /// Subqueries around the expression that is visited.
+    depth: usize,
+}
+
+/// Whether an expression is, or compares with, a subquery.
+fn has_query(expr: &Expr) -> bool {
+    matches!(expr, Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. })
+}
 
 /// The number that is negated twice: both signs belong to the number, which may be too large for
 /// the type that it has with one of them.
@@ -89,6 +103,7 @@ impl VisitorMut for Preparation {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        grouped::rename(query);
         if let SetExpr::Select(select) = query.body.as_mut() {
             for condition in [&mut select.selection, &mut select.having].into_iter().flatten() {
                 if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) =
@@ -114,7 +129,20 @@ impl VisitorMut for Preparation {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if has_query(expr) {
+            self.depth += 1;
+            if self.depth > SUBQUERIES_MAX {
+                return ControlFlow::Break(depth::too_complex().at(expr.span()));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if has_query(expr) {
+            self.depth -= 1;
+        }
         if let Expr::Interval(interval) = expr
             && let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
                 interval.value.as_mut()

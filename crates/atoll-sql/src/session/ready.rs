@@ -14,6 +14,7 @@ use crate::prepared::cache::{Known, Shared};
 use crate::prepared::lift::Lifted;
 use crate::prepared::query::{Binder, declared};
 use crate::prepared::{Body, OtherType, Prepared, Reason, Unbound};
+use crate::rules::number::DIGITS_MAX;
 use crate::short::compile::NotShort;
 use crate::short::scalar::{Began, Surroundings};
 
@@ -130,11 +131,25 @@ pub(super) fn ready(
             only_on_snapshot(known, reason).map(|prepared| bare(&prepared, began))
         }
         Some(Unbound::Error(error)) => not_bound(known, error).map(|one| bare(&one, began)),
+        None if values.iter().any(is_too_large) => {
+            let at = values.iter().position(is_too_large).map_or(1, |at| at + 1);
+            let message = format!("parameter ${at} is out of range for every type of number");
+            Err(SqlError::new(SqlErrorKind::Type, message))
+        }
         None => {
             let message =
                 "the values do not have the types that the statement gives its parameters";
             Err(SqlError::new(SqlErrorKind::Type, message))
         }
+    }
+}
+
+/// Whether a value is a number, perhaps in a list, with more digits than any type has.
+fn is_too_large(value: &Literal) -> bool {
+    match value {
+        Literal::List(items) => items.iter().any(is_too_large),
+        Literal::Integer(number) => number.unsigned_abs() >= 10u128.pow(DIGITS_MAX.into()),
+        _ => false,
     }
 }
 

@@ -46,6 +46,30 @@ fn nests() {
     }
 }
 
+/// The planner checks a subquery again inside each one around it.
+#[test]
+fn subqueries_in_conditions() {
+    for open in ["EXISTS (SELECT 1 FROM t WHERE ", "id IN (SELECT id FROM t WHERE "] {
+        let nest =
+            |n: usize| format!("SELECT id FROM t WHERE {}true{}", open.repeat(n), ")".repeat(n));
+        check(&nest(10), true);
+        for n in [17, 40] {
+            check(&nest(n), false);
+        }
+    }
+}
+
+/// Nested calls are planned in a time that grows with their number, not with its exponent.
+#[test]
+fn calls_that_name_their_argument_once() {
+    for (open, close) in
+        [("abs(", ")"), ("nullif(", ", 7)"), ("coalesce(", ", 7)"), ("(", ") IS TRUE"), ("-(", ")")]
+    {
+        let core = if open == "(" { "v = 1" } else { "v" };
+        check(&format!("SELECT {}{core}{} FROM t", open.repeat(30), close.repeat(30)), true);
+    }
+}
+
 #[test]
 fn chains() {
     let select = |n: usize, item: &str, by: &str| format!("SELECT {}", vec![item; n].join(by));

@@ -78,7 +78,7 @@ fn values_that_do_not_fit() {
         ("BEGIN", vec![1.into()], "08P01"),
         ("SELECT id FROM t WHERE id = $1", vec!["x".into()], "22P02"),
         ("INSERT INTO t (id) VALUES ($1)", vec!["x".into()], "22P02"),
-        ("INSERT INTO t (id) VALUES ($1)", vec![Literal::Integer(i128::MAX)], "22P02"),
+        ("INSERT INTO t (id) VALUES ($1)", vec![Literal::Integer(i128::MAX)], "22003"),
         ("UPDATE t SET v = $1", vec![Literal::Integer(1 << 40)], "22003"),
         ("INSERT INTO t (id) VALUES ($1)", vec![Literal::Null], "23502"),
     ] {

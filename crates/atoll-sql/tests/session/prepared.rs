@@ -93,6 +93,27 @@ fn values_of_rust_come_back_as_they_went() {
 }
 
 #[test]
+fn a_number_that_no_type_holds_is_out_of_range() {
+    let mut session = session(ITEMS);
+    for sql in [
+        "SELECT id FROM item WHERE id = $1",
+        "INSERT INTO item (id) VALUES ($1)",
+        "UPDATE item SET id = $1 WHERE id = 1",
+        "SELECT $1 + 1",
+    ] {
+        for number in [i128::MAX, i128::MIN] {
+            let told = session.execute_with(sql, &[Literal::Integer(number)]).unwrap_err();
+            assert_eq!(told.sqlstate(), "22003", "{sql}: {told}");
+        }
+    }
+    let insert = "INSERT INTO item (id) VALUES ($1)";
+    for number in [i128::from(i32::MAX) + 1, i128::from(i64::MAX) + 1, 10i128.pow(37)] {
+        let told = session.execute_with(insert, &[Literal::Integer(number)]).unwrap_err();
+        assert_eq!(told.sqlstate(), "22003", "{number}: {told}");
+    }
+}
+
+#[test]
 fn a_prepared_statement_outlives_changes_of_the_catalog_and_its_session() {
     let db = database();
     let mut first = SqlSession::on_database(db.clone());

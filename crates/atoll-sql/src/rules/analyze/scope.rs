@@ -18,10 +18,12 @@ use datafusion::logical_expr::{
 use super::{Outer, plan_types, sort_keys};
 use crate::error::SqlErrorKind;
 use crate::rules::canonical::canonical;
+use crate::rules::grouped::OtherName;
 use crate::rules::quantified::{self, Quantified};
 use crate::rules::typed::Typed;
 use crate::rules::{
-    cast, common_type, extreme, frame, guard, merging, operands, plan_error, sum, temporal,
+    absolute, cast, common_type, extreme, frame, guard, merging, operands, plan_error, sum,
+    temporal,
 };
 
 /// The columns that the expressions of a node can refer to.
@@ -167,6 +169,9 @@ impl Scope<'_> {
     /// Whether a condition is known to be true, or false if it is `negated`.
     fn is_known(&self, condition: Expr, negated: bool) -> Result<Expr> {
         let condition = operands::truth(self.typed(condition)?)?;
+        if is_known(&condition) {
+            return Ok(if negated { Expr::Not(Box::new(condition)) } else { condition });
+        }
         let holds = match negated {
             true => Expr::Not(Box::new(condition.clone())),
             false => condition.clone(),
@@ -186,6 +191,9 @@ impl Scope<'_> {
         let ScalarFunction { func, args } = function;
         let mut typed: Vec<Typed> =
             args.into_iter().map(|arg| self.typed(arg)).collect::<Result<_>>()?;
+        if func.inner().is::<OtherName>() {
+            return Ok(typed.remove(0).expr);
+        }
         if let Some(comparison) = func.inner().downcast_ref::<Quantified>()
             && typed.len() == 2
         {
@@ -197,11 +205,17 @@ impl Scope<'_> {
             "coalesce" | "greatest" | "least" => {
                 let func = merging::builtin(func);
                 let args = common_type::merge(typed)?;
+                let args = if func.name() == "coalesce" { flat(args) } else { args };
                 return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
             }
             "nullif" if typed.len() == 2 => {
                 let (other, value) = (typed.remove(1), typed.remove(0));
                 let (value, other) = (value.narrowed()?, other.narrowed()?);
+                if value.arrow == other.arrow && !value.arrow.is_floating() {
+                    // The function names its argument once, where nested ones would grow by powers.
+                    let args = vec![value.expr, other.expr];
+                    return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
+                }
                 let is_equal = operands::compare(value.clone(), Operator::Eq, other.clone())?;
                 let result = operands::kept_by_nullif(value, &other)?;
                 let null = ScalarValue::try_from(&result.arrow)?;
@@ -213,16 +227,7 @@ impl Scope<'_> {
                 return Ok(Expr::Case(case));
             }
             "abs" if typed.len() == 1 && typed[0].arrow.is_signed_integer() => {
-                let value = typed.remove(0);
-                let zero = Typed::new(lit(0i64), &self.schema)?;
-                let is_negative = operands::compare(value.clone(), Operator::Lt, zero)?;
-                let negative = operands::negative(value.clone())?;
-                let case = Case::new(
-                    None,
-                    vec![(Box::new(is_negative), Box::new(negative))],
-                    Some(Box::new(value.expr)),
-                );
-                return Ok(Expr::Case(case));
+                return Ok(absolute::absolute(typed.remove(0).narrowed()?.expr));
             }
             "date_trunc" if typed.len() == 2 => {
                 let (moment, unit) = (typed.remove(1), typed.remove(0));
@@ -359,6 +364,32 @@ impl Scope<'_> {
             subquery.subquery = Arc::new(LogicalPlan::Projection(plan));
         }
         Ok((expr, subquery))
+    }
+}
+
+/// The arguments of nested `coalesce` as those of one: the optimizer names an argument twice.
+fn flat(arguments: Vec<Expr>) -> Vec<Expr> {
+    let inner = |argument: Expr| match argument {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "coalesce" => args,
+        other => vec![other],
+    };
+    arguments.into_iter().flat_map(inner).collect()
+}
+
+/// Whether a condition is one of IS TRUE and its kin, which is never NULL: around another one,
+/// nothing has to be asked twice.
+fn is_known(condition: &Expr) -> bool {
+    match condition {
+        Expr::Not(inner) => is_known(inner),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            let Expr::IsNotNull(asked) = left.as_ref() else { return false };
+            match right.as_ref() {
+                Expr::Not(inner) if asked != right => inner == asked,
+                other => other == asked.as_ref(),
+            }
+        }
+        Expr::IsNull(_) | Expr::IsNotNull(_) => true,
+        _ => false,
     }
 }
 

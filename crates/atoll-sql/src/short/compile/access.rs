@@ -380,6 +380,15 @@ impl Node {
         }
     }
 
+    /// Whether it is an access, perhaps with conditions and other columns.
+    pub(super) fn is_access(&self) -> bool {
+        match self {
+            Self::Access(_) => true,
+            Self::Filter { input, .. } | Self::Project { input, .. } => input.is_access(),
+            _ => false,
+        }
+    }
+
     /// Whether it visits a part of a table, by keys or by a range of an index.
     pub(super) fn is_bounded(&self) -> bool {
         match self {

@@ -231,7 +231,8 @@ impl Compiler {
             && !is_dependent
             && join.filter.is_none()
             && !join.null_aware
-            && let Some(turned) = self.looked_up(join)?
+            && left.is_access()
+            && let Some(turned) = self.looked_up(join, &right)?
         {
             return Ok(turned);
         }
@@ -243,11 +244,11 @@ impl Compiler {
     }
 
     /// A semi join as lookups of the left rows by their primary key, for the distinct keys of few
-    /// right rows; `None` if it cannot be one.
-    fn looked_up(&mut self, join: &JoinPlan) -> Result<Option<Node>, NotShort> {
+    /// right rows, which the compiled right side makes; `None` if it cannot be one. No side that has
+    /// joins is compiled again: nested ones would take a time exponential in their depth.
+    fn looked_up(&mut self, join: &JoinPlan, right: &Node) -> Result<Option<Node>, NotShort> {
         use datafusion::logical_expr::ExprSchemable;
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
-        let right = self.node(&join.right, &[])?;
         if !right.is_bounded() {
             return Ok(None);
         }
@@ -264,7 +265,7 @@ impl Compiler {
             return Ok(None);
         }
         let (right_width, key_width) = (left.width(), distinct.len());
-        let distinct = Node::Distinct { input: Box::new(projected(right, distinct)) };
+        let distinct = Node::Distinct { input: Box::new(projected(right.clone(), distinct)) };
         let joined = Join {
             left: distinct,
             right: left,
