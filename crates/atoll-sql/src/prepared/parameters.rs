@@ -17,15 +17,11 @@ use sqlparser::parser::Parser;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::rules::number::Number;
+pub(super) use crate::short::compile::expr::number;
 use crate::{show, types};
 
 /// Most parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
-
-/// The number of a parameter from 0, by its identifier.
-pub(crate) fn number(id: &str) -> Option<usize> {
-    id.strip_prefix('$')?.parse::<usize>().ok().filter(|number| *number > 0).map(|one| one - 1)
-}
 
 /// How many parameters a statement has: the highest number.
 ///

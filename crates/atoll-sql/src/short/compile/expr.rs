@@ -10,18 +10,24 @@ use datafusion::logical_expr::expr::{InList, Placeholder, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
 
 use super::{Compiler, NotShort};
-use crate::prepared::parameters::number;
 use crate::rules::number::Number;
 use crate::rules::quantified::Quantified;
 use crate::rules::{arith, canonical, cast, temporal};
-use crate::short::list::{self, ListSlot};
-use crate::short::scalar::{Arithmetic, Branches, ByArrow, Comparison, Conversion, Scalar, Slot};
+use crate::short::list::ListSlot;
+use crate::short::scalar::{
+    self, Arithmetic, Branches, ByArrow, Comparison, Conversion, Scalar, Slot,
+};
 use crate::short::value;
 use crate::types;
 use crate::wording::in_sql;
 
 /// The identifier of the parameter that stands for the time at which the transaction began.
 pub(crate) const NOW: &str = "$now";
+
+/// The number of a parameter from 0, by its identifier.
+pub(crate) fn number(id: &str) -> Option<usize> {
+    id.strip_prefix('$')?.parse::<usize>().ok().filter(|number| *number > 0).map(|one| one - 1)
+}
 
 /// The type of a column that holds values of an Arrow type.
 pub(crate) fn data_type(arrow: &ArrowType) -> Result<DataType, NotShort> {
@@ -215,7 +221,7 @@ fn call(
         }
         let (value, is_all) = (compile(value, scope, compiler)?, quantified.is_all);
         let list = compiler.list(slot);
-        return Ok(Scalar::Quantified(Box::new(list::Quantified { value, op, is_all, list })));
+        return Ok(Scalar::Quantified(Box::new(scalar::Quantified { value, op, is_all, list })));
     }
     if let ([left, right], Some(arithmetic)) =
         (function.args.as_slice(), inner.downcast_ref::<arith::Arithmetic>())
