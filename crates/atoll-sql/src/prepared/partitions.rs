@@ -1,4 +1,4 @@
-//! The partitions that a statement accesses, for schemes that lock them before a transaction begins.
+//! The partitions that a statement accesses, for schemes that lock them beforehand.
 //!
 //! `PARTITIONS-1`: what is found here is a guess that costs nothing but time if it is wrong: the
 //! engine refuses a row of a partition that was not named, and the statement runs again with all.

@@ -6,12 +6,12 @@
 //! every operator has operands of the types that PostgreSQL would give them. It inserts the same
 //! functions that `INSERT` and `UPDATE` use for single values.
 //!
-//! In reading order: [`number`] (types of numbers), [`scalar`], [`arith`] and [`absolute`] (operators), [`cast`],
-//! [`temporal`] (dates and times), [`typed`], [`operands`], [`common_type`] and [`quoted`] (which
-//! types operands get), [`quantified`] (ANY and ALL of arrays), [`analyze`] (the walk over a plan),
-//! [`guard`] (order of evaluation),
-//! [`subqueries`] (IN, ANY and ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`],
-//! [`merging`] and [`grouped`] (rewriting before and during planning).
+//! In reading order: [`number`] (types of numbers), [`scalar`], [`arith`] and [`absolute`]
+//! (operators), [`cast`], [`temporal`] (dates and times), [`typed`], [`operands`], [`common_type`]
+//! and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of arrays), [`analyze`]
+//! (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and ALL of
+//! subqueries), [`sum`] and [`extreme`] (aggregates), [`prepare`], [`merging`] and [`grouped`]
+//! (rewriting before and during planning).
 
 pub(crate) mod absolute;
 pub(crate) mod analyze;

@@ -110,6 +110,9 @@ enum Elements {
 /// Gives an expression of the surroundings its type.
 pub(crate) type TypeOf<'t> = &'t dyn Fn(Expr) -> Result<Typed>;
 
+/// Casts an element to the type of a field.
+pub(crate) type CastTo<'c> = &'c dyn Fn(Typed, &Field) -> Result<Expr>;
+
 /// An array, or a text that stands for one.
 fn elements(array: Typed, type_of: TypeOf<'_>) -> Result<Elements> {
     if let Some(text) = array.untyped() {
@@ -160,7 +163,7 @@ pub(crate) fn cast(
     array: Typed,
     to: &ArrowType,
     element: &Field,
-    (type_of, cast): (TypeOf<'_>, &dyn Fn(Typed, &Field) -> Result<Expr>),
+    (type_of, cast): (TypeOf<'_>, CastTo<'_>),
 ) -> Result<Expr> {
     if array.is_open_parameter() {
         return Ok(with_list_type(array.expr, element.data_type()));

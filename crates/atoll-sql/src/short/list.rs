@@ -5,9 +5,7 @@ use std::collections::HashSet;
 
 use atoll::{DataType, Value};
 
-use super::scalar::{Comparison, Scalar, Surroundings};
 use super::value::{self, GroupKey};
-use crate::error::SqlError;
 
 /// Elements among which another is looked for one by one.
 const FEW: usize = 16;
@@ -62,51 +60,16 @@ impl List {
         &self.values
     }
 
+    /// Whether it has an element that is NULL.
+    pub(super) fn has_null(&self) -> bool {
+        self.has_null
+    }
+
     /// Whether a value, which is not NULL, equals one of them.
-    fn contains(&self, value: &Value) -> bool {
+    pub(super) fn contains(&self, value: &Value) -> bool {
         match self.set.is_empty() {
             true => self.values.iter().any(|one| value::compare(one, value) == Ordering::Equal),
             false => self.set.contains(&GroupKey(vec![value.clone()])),
         }
-    }
-}
-
-/// `value op ANY (list)` or `value op ALL (list)`.
-#[derive(Debug, Clone)]
-pub(crate) struct Quantified {
-    pub(super) value: Scalar,
-    pub(super) op: Comparison,
-    pub(super) is_all: bool,
-    /// The place of the list among those of the surroundings.
-    pub(super) list: usize,
-}
-
-impl Quantified {
-    /// The answer; `None` for NULL (`ANY-1`).
-    ///
-    /// # Errors
-    /// Those of the value.
-    pub(super) fn answer(
-        &self,
-        row: &[Value],
-        around: &Surroundings,
-    ) -> Result<Option<bool>, SqlError> {
-        let Some(list) = &around.lists[self.list] else { return Ok(None) };
-        let undecided = if list.has_null { None } else { Some(self.is_all) };
-        if list.values.is_empty() && !list.has_null {
-            return Ok(undecided);
-        }
-        let value = self.value.eval(row, around)?;
-        if *value == Value::Null {
-            return Ok(None);
-        }
-        let decides = match (self.op, self.is_all) {
-            (Comparison::Equal, false) | (Comparison::NotEqual, true) => list.contains(&value),
-            _ => {
-                let decisive = Value::Bool(!self.is_all);
-                list.values.iter().any(|one| self.op.apply(&value, one) == decisive)
-            }
-        };
-        Ok(if decides { Some(!self.is_all) } else { undecided })
     }
 }

@@ -17,7 +17,7 @@ use arrow_schema::SchemaRef;
 use atoll::{DataType, Value};
 use datafusion::physical_expr::PhysicalExpr;
 
-use super::list::{List, Quantified};
+use super::list::List;
 use super::value;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -103,6 +103,16 @@ pub(crate) struct ByArrow {
     pub(super) schema: SchemaRef,
     pub(super) inputs: Vec<Scalar>,
     pub(super) shown: String,
+}
+
+/// `value op ANY (list)` or `value op ALL (list)`.
+#[derive(Debug, Clone)]
+pub(crate) struct Quantified {
+    pub(super) value: Scalar,
+    pub(super) op: Comparison,
+    pub(super) is_all: bool,
+    /// The place of the list among those of the surroundings.
+    pub(super) list: usize,
 }
 
 /// What an expression refers to besides its row.
@@ -295,7 +305,7 @@ impl Comparison {
         }
     }
 
-    pub(super) fn apply(self, left: &Value, right: &Value) -> Value {
+    fn apply(self, left: &Value, right: &Value) -> Value {
         let nulls = (*left == Value::Null, *right == Value::Null);
         let order = match (self, nulls) {
             (Self::Distinct, (true, true)) => return Value::Bool(false),
@@ -339,6 +349,32 @@ impl Conversion {
         }
         cast::convert(Literal::of(inner.into_owned(), self.from), self.to)
             .map_err(|reason| SqlError::new(SqlErrorKind::Type, reason))
+    }
+}
+
+impl Quantified {
+    /// The answer; `None` for NULL (`ANY-1`).
+    ///
+    /// # Errors
+    /// Those of the value.
+    fn answer(&self, row: &[Value], around: &Surroundings) -> Result<Option<bool>, SqlError> {
+        let Some(list) = &around.lists[self.list] else { return Ok(None) };
+        let undecided = if list.has_null() { None } else { Some(self.is_all) };
+        if list.values().is_empty() && !list.has_null() {
+            return Ok(undecided);
+        }
+        let value = self.value.eval(row, around)?;
+        if *value == Value::Null {
+            return Ok(None);
+        }
+        let decides = match (self.op, self.is_all) {
+            (Comparison::Equal, false) | (Comparison::NotEqual, true) => list.contains(&value),
+            _ => {
+                let decisive = Value::Bool(!self.is_all);
+                list.values().iter().any(|one| self.op.apply(&value, one) == decisive)
+            }
+        };
+        Ok(if decides { Some(!self.is_all) } else { undecided })
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The search for the rows of the target delivers, beside their keys, the columns of the other
 //! tables that RETURNING names. RETURNING itself is bound over two rows that the caller gives: the
-//! changed one, and one that has all columns of the other tables ([`FOUND`]). A relation for each of
-//! these tables shows its part of that row under the names that it has in the statement.
+//! changed one, and one that has all columns of the other tables ([`FOUND`]). A relation for each
+//! of these tables shows its part of that row under the names that it has in the statement.
 
 use std::sync::Arc;
 

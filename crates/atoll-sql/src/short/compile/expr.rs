@@ -14,8 +14,10 @@ use crate::placeholder;
 use crate::rules::number::Number;
 use crate::rules::quantified::Quantified;
 use crate::rules::{arith, canonical, cast, temporal};
-use crate::short::list::{self, ListSlot};
-use crate::short::scalar::{Arithmetic, Branches, ByArrow, Comparison, Conversion, Scalar, Slot};
+use crate::short::list::ListSlot;
+use crate::short::scalar::{
+    self, Arithmetic, Branches, ByArrow, Comparison, Conversion, Scalar, Slot,
+};
 use crate::short::value;
 use crate::types;
 use crate::wording::in_sql;
@@ -216,7 +218,7 @@ fn call(
         }
         let (value, is_all) = (compile(value, scope, compiler)?, quantified.is_all);
         let list = compiler.list(slot);
-        return Ok(Scalar::Quantified(Box::new(list::Quantified { value, op, is_all, list })));
+        return Ok(Scalar::Quantified(Box::new(scalar::Quantified { value, op, is_all, list })));
     }
     if let ([left, right], Some(arithmetic)) =
         (function.args.as_slice(), inner.downcast_ref::<arith::Arithmetic>())

@@ -244,7 +244,7 @@ impl Compiler {
     }
 
     /// A semi join as lookups of the left rows by their primary key, for the distinct keys of few
-    /// right rows, which the compiled right side makes; `None` if it cannot be one. No side that has
+    /// right rows, which the compiled right side makes; `None` if it cannot be one. No side with
     /// joins is compiled again: nested ones would take a time exponential in their depth.
     fn looked_up(&mut self, join: &JoinPlan, right: &Node) -> Result<Option<Node>, NotShort> {
         use datafusion::logical_expr::ExprSchemable;
@@ -327,8 +327,8 @@ fn projected(input: Node, columns: Vec<Scalar>) -> Node {
     }
 }
 
-/// Limits the rows that an access makes, where every row of it is a row of the plan. Returns whether
-/// that limits the rows of the plan.
+/// Limits the rows that an access makes, where every row of it is a row of the plan. Returns
+/// whether that limits the rows of the plan.
 fn limit(node: &mut Node, most: usize) -> bool {
     match node {
         Node::Access(access) => {
