@@ -298,7 +298,7 @@ class Stream:
     another library takes batch by batch.
 
     They are rows of one snapshot, which is kept until the stream ends; a slow reader makes the
-    query wait.
+    query wait. Signals end the reading of tuples; another library reads to its end.
     """
 
     @property

@@ -7,13 +7,14 @@
 //! `STREAMERROR-1`: the private data of a stream has its address until the stream is released. The
 //! reader in it keeps its [`Failure`], so one that can still be upgraded belongs to that address.
 
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use adbc_core::constants::ADBC_STATUS_OK;
 use adbc_core::error::{AdbcStatusCode, Error};
 use adbc_ffi::FFI_AdbcError;
+use atoll::machine::fork;
 
 /// How a stream has failed, if it has.
 #[derive(Default)]
@@ -21,13 +22,14 @@ pub(crate) struct Failure(OnceLock<Told>);
 
 /// An error as the C interface gives it. The client does not release it.
 struct Told {
-    error: FFI_AdbcError,
+    error: UnsafeCell<FFI_AdbcError>,
     status: AdbcStatusCode,
     /// What `error` points to.
     _message: CString,
 }
 
-// SAFETY: the pointers lead to `_message`, which is never changed, or are null.
+// SAFETY: the pointers lead to `_message`, which is never changed, or are null. Only the client, to
+// which a stream belongs, changes the error: a driver manager notes itself there.
 unsafe impl Send for Told {}
 // SAFETY: as above.
 unsafe impl Sync for Told {}
@@ -45,7 +47,7 @@ impl Failure {
                 private_data: std::ptr::null_mut(),
                 private_driver: std::ptr::null(),
             };
-            Told { error: told, status: error.status.into(), _message: message }
+            Told { error: told.into(), status: error.status.into(), _message: message }
         });
     }
 }
@@ -72,6 +74,7 @@ pub(crate) fn forget() {
 /// data.
 pub(crate) fn give_away(private_data: usize) {
     let Some(failure) = LAST.take() else { return };
+    let _no_fork = fork::delay();
     let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
     streams.retain(|(at, other)| *at != private_data && other.strong_count() > 0);
     streams.push((private_data, failure));
@@ -81,12 +84,13 @@ pub(crate) fn give_away(private_data: usize) {
 /// error is there until the stream is released (`STREAMERROR-1`).
 pub(crate) fn of(private_data: usize) -> (*const FFI_AdbcError, AdbcStatusCode) {
     let failure = {
+        let _no_fork = fork::delay();
         let streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
         let found = streams.iter().find(|(at, _)| *at == private_data);
         found.and_then(|(_, failure)| failure.upgrade())
     };
     match failure.as_ref().and_then(|failure| failure.0.get()) {
-        Some(told) => (&raw const told.error, told.status),
+        Some(told) => (told.error.get().cast_const(), told.status),
         None => (std::ptr::null(), ADBC_STATUS_OK),
     }
 }

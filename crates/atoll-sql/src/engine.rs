@@ -1,13 +1,14 @@
 //! What the queries of a process share: the settings of the planner, and one set of threads.
 //!
 //! A query is planned on a thread of its own, since planning neither yields nor ends early, and
-//! runs on one thread for each CPU beside the other queries.
+//! runs beside the other queries on little more than one thread for each CPU.
 //!
 //! - `ENGINE-1`: nothing in here changes after it was made. What belongs to one query (its tables,
 //!   its account of memory) is in a copy of the settings.
 //! - `ENGINE-2`: a forked child does not use its parent's engine, because the threads do not exist
 //!   there. No fork begins while one is made, so a child can make its own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,6 +40,9 @@ use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
 use crate::rules::{extreme, grouped, merging, quantified, sum};
 use crate::short::compile::expr::NOW;
 use crate::{depth, limits, panics, query_error};
+
+/// Threads beside one for each CPU.
+const SPARE_THREADS: usize = 2;
 
 /// See the module.
 pub(crate) struct Engine {
@@ -85,7 +89,9 @@ impl Engine {
         let fault = |what: String| SqlError::new(SqlErrorKind::Database, what);
         panics::keep_quiet();
         let runtime = Builder::new_multi_thread()
-            .worker_threads(threads)
+            // A query that was ended may keep a thread for a while, if it does not yield; the
+            // others go on meanwhile. The parts of a query are as many as CPUs.
+            .worker_threads(threads + SPARE_THREADS)
             // Plans are made there, deep ones too (`DEPTH-2`).
             .thread_stack_size(depth::STACK_BYTES)
             .thread_name(panics::THREADS)
@@ -141,10 +147,17 @@ impl Engine {
     ) -> Result<R, SqlError> {
         let (answer, answers) = sync_channel(1);
         let handle = self.threads().clone();
-        self.runtime.spawn_blocking(move || {
+        let work = move || {
             // A statement that was ended has no receiver any more.
             let _ = answer.send(handle.block_on(planning));
-        });
+        };
+        // It panics where no thread can be started; nothing of the engine is left half changed.
+        let begun = catch_unwind(AssertUnwindSafe(|| self.runtime.spawn_blocking(work)));
+        if begun.is_err() {
+            let message = "no thread could be started to plan the query";
+            return Err(SqlError::new(SqlErrorKind::Database, message)
+                .with_hint(Some("allow the process more threads".to_owned())));
+        }
         match interrupt.wait(&answers) {
             Ok(plan) => plan,
             Err(NoAnswer::Gone) => Err(query_error::fault()),

@@ -99,11 +99,6 @@ impl Interrupt {
         self.0.as_ref().is_some_and(|asked| asked.ask())
     }
 
-    /// The flag that is set when the statement is to end, if anything can end it.
-    pub(crate) fn flag(&self) -> Option<Arc<AtomicBool>> {
-        self.0.as_ref().map(|asked| Arc::clone(&asked.is_cancelled))
-    }
-
     /// Asks now and then; for loops over rows.
     ///
     /// # Errors

@@ -91,9 +91,11 @@ fn run_on(
     };
     match attempt(statement.clone(), Guards::Without) {
         // A value may have failed for a row that another condition excludes (`rules::guard`).
-        Err(error) if error.kind() == SqlErrorKind::Type => {
-            attempt(statement, Guards::With).map_err(|_| error)
-        }
+        Err(error) if error.kind() == SqlErrorKind::Type => attempt(statement, Guards::With)
+            .map_err(|second| match second.kind() {
+                SqlErrorKind::Cancelled => second,
+                _ => error,
+            }),
         result => result,
     }
 }
@@ -114,7 +116,8 @@ fn start_on(
         Ok(settings.create_physical_plan(&plan).await?)
     };
     let plan = engine.plan(planning, interrupt)?;
-    let flag = interrupt.flag().unwrap_or_default();
+    // One of its own: an attempt that has ended does not end the next one.
+    let flag = Arc::default();
     let plan = watch::joins(plan, &flag)?;
     let work = Work { plan, context, snapshot: snapshot.clone(), flag };
     Ok(QueryStream::start(engine.threads(), work, interrupt.clone(), ahead))

@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
@@ -23,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::interrupt::{Interrupt, NoAnswer, Question};
+use crate::interrupt::{self, Interrupt, NoAnswer, Question};
 use crate::limits::{Counted, Ledger, QueryMemory};
 use crate::result::QueryResult;
 use crate::{output_names, query_error};
@@ -79,6 +80,8 @@ struct Running {
     interrupt: Interrupt,
     task: AbortHandle,
     flag: Arc<AtomicBool>,
+    /// When to ask next whether it is to end, though batches come without a wait.
+    ask_at: Instant,
     /// The memory of the batch that the reader has.
     read: Option<Counted>,
     ahead: Ahead,
@@ -110,6 +113,11 @@ impl Running {
         {
             self.shared.ledger().release(read);
             self.shared.room.add_permits(1);
+        }
+        let now = Instant::now();
+        if now >= self.ask_at {
+            self.ask_at = now + interrupt::PERIOD;
+            self.interrupt.check_now()?;
         }
         let error = match self.interrupt.wait(&self.messages) {
             Ok(Message::Batch(batch, counted)) => {
@@ -148,7 +156,8 @@ impl QueryStream {
         let shared = Arc::new(Shared { ledger, room });
         let flag = Arc::clone(&work.flag);
         let task = threads.spawn(deliver(work, Arc::clone(&shared), sender)).abort_handle();
-        let running = Running { messages, shared, interrupt, task, flag, read: None, ahead };
+        let (ask_at, read) = (Instant::now() + interrupt::PERIOD, None);
+        let running = Running { messages, shared, interrupt, task, flag, ask_at, read, ahead };
         Self { schema, change: None, count: None, source: Here::new(Source::Running(running)) }
     }
 

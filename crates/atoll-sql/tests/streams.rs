@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use atoll::{Column, DataType, Database, DatabaseOptions, Schema, Value};
-use atoll_sql::{QueryLimits, QueryStream, SqlErrorKind, SqlSession, set_query_limits};
+use atoll_sql::{Outcome, QueryLimits, QueryStream, SqlErrorKind, SqlSession, set_query_limits};
 
 const ROWS: i64 = 1_000_000;
 
@@ -161,4 +161,50 @@ fn a_stream_that_is_too_slow_expires() {
     let error = stream.find_map(Result::err).unwrap();
     assert_eq!(error.kind(), SqlErrorKind::Expired);
     assert!(error.to_string().contains("expired"), "{error}");
+}
+
+/// A session with a question that is never answered with yes, as Python has one.
+fn asked(db: Database) -> SqlSession {
+    let mut session = SqlSession::on_database(db);
+    session.set_interrupt(Some(Arc::new(|| false)));
+    session
+}
+
+/// The second attempt of a query, with guards, is not ended by the end of the first.
+#[test]
+fn a_query_that_begins_again_with_guards_runs_to_its_end() {
+    let mut session = asked(database(DatabaseOptions::default()));
+    let sql = "SELECT count(*) FROM t AS a JOIN t AS b ON a.id = b.id \
+               WHERE a.id <> 900000 AND 1 / (b.id - 900000) = 0";
+    let Outcome::Rows(rows) = session.execute(sql).unwrap() else { panic!("no rows") };
+    assert_eq!(rows.batches()[0].column(0).as_primitive::<Int64Type>().value(0), ROWS - 3);
+}
+
+/// Though the rows come faster than the session asks.
+#[test]
+fn a_query_of_many_batches_ends_in_time() {
+    let mut session = asked(database(DatabaseOptions::default()));
+    session.execute("SET statement_timeout = '50ms'").unwrap();
+    let fast = "SELECT a.id FROM t AS a, t AS b WHERE b.id < 1000";
+    let error = session.execute(fast).unwrap_err();
+    assert!(error.to_string().contains("statement_timeout"), "{error}");
+    let error =
+        session.stream(fast, ()).and_then(|mut rows| rows.try_for_each(|one| one.map(drop)));
+    assert!(error.unwrap_err().to_string().contains("statement_timeout"));
+}
+
+#[test]
+fn arguments_of_execute_are_values_in_a_stream_as_well() {
+    let db = database(DatabaseOptions::default());
+    let mut session = SqlSession::on_database(db.clone());
+    session.execute("PREPARE p AS SELECT v FROM t WHERE id = $1").unwrap();
+    let arguments = ["(SELECT max(id) FROM t)", "(SELECT count(*) - 1 FROM t AS a WHERE v >= 0)"];
+    for argument in arguments {
+        let rows = session.stream(format!("EXECUTE p({argument})").as_str(), ()).unwrap();
+        assert_eq!(sum(rows), (ROWS - 1) * (ROWS - 1));
+    }
+    let mut reading = SqlSession::on_snapshot(db.snapshot().unwrap());
+    reading.execute("PREPARE q AS SELECT $1 || 'x'").unwrap();
+    let row = reading.stream("EXECUTE q(upper('a'))", ()).unwrap().next().unwrap().unwrap();
+    assert_eq!(row.column(0).as_string::<i32>().value(0), "AX");
 }

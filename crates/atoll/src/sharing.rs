@@ -66,7 +66,10 @@ impl<S: Clone> Sharing<S> {
         state.begun += 1;
         state.is_taking = true;
         let number = state.begun;
+        // Of the last taking, where those that waited for it have it, or have waited for this one.
+        let left = if state.waiting == 0 { state.taken.take() } else { None };
         drop(state);
+        drop(left);
         let taking = Taking(self);
         let taken = take()?;
         let mut state = self.lock();
@@ -130,6 +133,33 @@ mod tests {
         });
         assert!(sharing.lock().taken.is_none());
         assert_eq!(*sharing.take(take).unwrap(), 3);
+    }
+
+    /// What was taken while a thread waits for the next is not kept if that thread fails.
+    #[test]
+    fn a_taking_that_fails_leaves_nothing_behind() {
+        let sharing = Sharing::<Arc<u64>>::default();
+        thread::scope(|scope| {
+            let (begun, begins) = channel();
+            let (end, ends) = channel();
+            let sharing = &sharing;
+            let first = scope.spawn(move || {
+                sharing.take(|| {
+                    begun.send(()).unwrap();
+                    ends.recv().unwrap();
+                    Ok::<_, ()>(Arc::new(1))
+                })
+            });
+            begins.recv().unwrap();
+            let second = scope.spawn(|| sharing.take(|| Err(())));
+            while sharing.lock().waiting < 1 {
+                thread::yield_now();
+            }
+            end.send(()).unwrap();
+            assert_eq!(*first.join().unwrap().unwrap(), 1);
+            assert_eq!(second.join().unwrap(), Err(()));
+        });
+        assert!(sharing.lock().taken.is_none());
     }
 
     /// A thread always gets what was taken after it asked, and an error goes to one thread only.

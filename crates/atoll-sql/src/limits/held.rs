@@ -107,11 +107,10 @@ impl Ledger {
         counted.0.push(address);
         let held = self.buffers.entry(address).or_insert(Held { bytes: 0, uses: 0 });
         held.uses += 1;
-        if held.uses > 1 {
-            return 0;
-        }
-        held.bytes = buffer.capacity();
-        held.bytes
+        // The address may be that of a smaller one, which the reader has dropped since.
+        let more = buffer.capacity().saturating_sub(held.bytes);
+        held.bytes += more;
+        more
     }
 
     /// The memory of the batches, which are kept.

@@ -141,11 +141,17 @@ impl SqlSession {
         statement: impl AsStatement,
         params: impl Params,
     ) -> Result<Outcome, SqlError> {
-        self.statement(|session| {
-            params.lend(|values| match statement.given() {
-                Given::Text(sql) => session.run(sql, values),
-                Given::Prepared(prepared) => session.run_prepared(prepared, values),
-            })
+        self.statement(|session| session.run_given(statement, params))
+    }
+
+    fn run_given(
+        &mut self,
+        statement: impl AsStatement,
+        params: impl Params,
+    ) -> Result<Outcome, SqlError> {
+        params.lend(|values| match statement.given() {
+            Given::Text(sql) => self.run(sql, values),
+            Given::Prepared(prepared) => self.run_prepared(prepared, values),
         })
     }
 
@@ -159,9 +165,10 @@ impl SqlSession {
         statement: impl AsStatement,
         params: impl Params,
     ) -> Result<QueryStream, SqlError> {
-        self.streams = true;
-        let outcome = self.execute_with(statement, params);
-        self.streams = false;
+        let outcome = self.statement(|session| {
+            session.streams = true;
+            session.run_given(statement, params)
+        });
         Ok(match outcome? {
             Outcome::Rows(rows) => QueryStream::of_result(rows),
             Outcome::Done { tag, rows } => QueryStream::of_change(tag, rows),
@@ -226,6 +233,7 @@ impl SqlSession {
     }
 
     fn begin_statement(&mut self) -> Result<(), SqlError> {
+        self.streams = false;
         self.check_owner()?;
         self.wake()?;
         self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);

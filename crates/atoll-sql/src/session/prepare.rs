@@ -282,9 +282,12 @@ impl SqlSession {
         let prepared = self.named(name)?;
         wrong_count(prepared.parameters(), arguments.len()).map_or(Ok(()), Err)?;
         let mut values = Vec::with_capacity(arguments.len());
+        // These are read here, whole.
+        let streams = std::mem::take(&mut self.streams);
         for argument in arguments {
             values.push(self.value(argument)?);
         }
+        self.streams = streams;
         self.run_prepared(&prepared, &values)
     }
 
@@ -298,14 +301,14 @@ impl SqlSession {
             return items.collect::<Result<_, _>>().map(Literal::List);
         }
         let statement = parse::one(&format!("SELECT {expr}"))?;
-        let mut value = Literal::Null;
+        let mut value = None;
         if let Outcome::Rows(rows) = self.run_parsed(None, statement, &[])? {
             rows.for_each_row(|row| {
-                value = row.get(0)?;
+                value = Some(row.get(0)?);
                 Ok::<_, SqlError>(())
             })?;
         }
-        Ok(value)
+        value.ok_or_else(|| SqlError::new(SqlErrorKind::Query, format!("{expr} has no value")))
     }
 
     /// `DEALLOCATE name`, or `ALL`.

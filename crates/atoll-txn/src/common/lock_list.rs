@@ -170,6 +170,11 @@ impl LockList {
         if self.shared.len() > SCAN_MAX {
             self.replaced += mine.times as usize;
             self.by_place.insert(place, Share { exclusive: true, times: 0 });
+            if self.replaced > self.shared.len() / 2 {
+                self.remove_replaced();
+                // All of it was hashed to find how the place is held.
+                self.hashed.shared = self.shared.len();
+            }
             return Ok(());
         }
         let hashed = &self.shared[..self.hashed.shared];
@@ -181,7 +186,8 @@ impl LockList {
         Ok(())
     }
 
-    /// Removes what exclusive locks have replaced, before what is held shared is unlocked.
+    /// Removes what exclusive locks have replaced: before what is held shared is unlocked, and when
+    /// it is more than half.
     #[inline]
     fn remove_replaced(&mut self) {
         if self.replaced > 0 {
