@@ -206,5 +206,5 @@ fn arguments_of_execute_are_values_in_a_stream_as_well() {
     let mut reading = SqlSession::on_snapshot(db.snapshot().unwrap());
     reading.execute("PREPARE q AS SELECT $1 || 'x'").unwrap();
     let row = reading.stream("EXECUTE q(upper('a'))", ()).unwrap().next().unwrap().unwrap();
-    assert_eq!(row.column(0).as_string::<i32>().value(0), "AX");
+    assert_eq!(row.column(0).as_string::<i32>().value(0), "Ax");
 }
