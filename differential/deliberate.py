@@ -183,7 +183,8 @@ def at_run(difference):
 _REFUSED = re.compile(
     r"invalid window frame: start bound|begins behind its end is not|two columns have the name"
     r"|must appear in (the )?GROUP BY|HAVING uses|there is no operator for"
-    r"|only supports signed numeric|requires a boolean expression"
+    r"|only supports signed numeric|requires a boolean expression|NOT takes a truth value"
+    r"|AND and OR connect truth values"
     r"|cannot infer common argument type|cannot coerce arithmetic expression Utf8"
     r"|a condition is boolean, and|there is no function (bool_and|bool_or|every)\(text\)"
     r"|support Literal types"
