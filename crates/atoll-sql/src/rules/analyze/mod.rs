@@ -141,7 +141,12 @@ fn join_keys(mut join: Join) -> Result<LogicalPlan> {
         let wanted: Vec<Option<ArrowType>> = fields
             .map(|(a, b)| common_type::merged([a.data_type(), b.data_type()].into_iter()))
             .collect();
+        let before = Arc::clone(join.left.schema());
         join.left = Arc::new(with_types(Arc::unwrap_or_clone(join.left), &wanted)?);
+        if before.has_equivalent_names_and_types(join.left.schema()).is_err() {
+            // Its rows were distinct in their own types, and may be equal now.
+            join.left = Arc::new(LogicalPlan::Distinct(Distinct::All(join.left)));
+        }
         join.right = Arc::new(with_types(Arc::unwrap_or_clone(join.right), &wanted)?);
     }
     let (left, right) = (Arc::clone(join.left.schema()), Arc::clone(join.right.schema()));
