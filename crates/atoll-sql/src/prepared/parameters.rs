@@ -17,7 +17,7 @@ use sqlparser::parser::Parser;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::rules::number::Number;
-use crate::{placeholder, show, types};
+use crate::{parameter_name, show, types};
 
 /// Most parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
@@ -34,7 +34,7 @@ pub(crate) fn count(statement: &Statement) -> Result<usize, SqlError> {
             let Expr::Value(ValueWithSpan { value: SqlValue::Placeholder(id), span }) = expr else {
                 return ControlFlow::Continue(());
             };
-            match placeholder::number(id) {
+            match parameter_name::number(id) {
                 Some(number) if number < PARAMETERS_MAX => {
                     self.0 = self.0.max(number + 1);
                     ControlFlow::Continue(())
@@ -81,7 +81,7 @@ pub(crate) fn replace(statement: &mut Statement, with: impl Fn(usize) -> Option<
 pub(crate) fn parameter(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(ValueWithSpan { value: SqlValue::Placeholder(id), .. }) => {
-            placeholder::number(id)
+            parameter_name::number(id)
         }
         Expr::Nested(inner) => parameter(inner),
         _ => None,

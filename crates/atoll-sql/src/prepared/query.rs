@@ -17,7 +17,7 @@ use crate::short::columns::Columns;
 use crate::short::compile::Compiler;
 use crate::short::plan::Node;
 use crate::types;
-use crate::{placeholder, query};
+use crate::{parameter_name, query};
 
 /// Rows of a table that is scanned in place.
 const SMALL_TABLE_ROWS: u64 = 1024;
@@ -137,7 +137,7 @@ fn described(plan: &LogicalPlan) -> Result<Described, Unbound> {
     let mut parameters = Vec::new();
     for (id, data_type) in plan.get_parameter_types()? {
         // `now()` is none of the client's.
-        if let Some(number) = placeholder::number(&id) {
+        if let Some(number) = parameter_name::number(&id) {
             if parameters.len() <= number {
                 parameters.resize(number + 1, None);
             }

@@ -10,7 +10,7 @@ use datafusion::logical_expr::expr::{InList, Placeholder, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
 
 use super::{Compiler, NotShort};
-use crate::placeholder;
+use crate::parameter_name;
 use crate::rules::number::Number;
 use crate::rules::quantified::Quantified;
 use crate::rules::{arith, canonical, cast, temporal};
@@ -159,7 +159,7 @@ fn parameter(
     compiler: &mut Compiler,
 ) -> Result<Scalar, NotShort> {
     let number =
-        placeholder::number(id).ok_or_else(|| NotShort::new(format!("the parameter {id}")))?;
+        parameter_name::number(id).ok_or_else(|| NotShort::new(format!("the parameter {id}")))?;
     let arrow = arrow.filter(|arrow| !arrow.is_null());
     let arrow = arrow.ok_or_else(|| NotShort::new(format!("{id}, a parameter without a type")))?;
     let slot = Slot { number, data_type: data_type(&arrow)? };
@@ -182,7 +182,7 @@ pub(super) fn listed(expr: &Expr) -> Option<(&Quantified, &Expr, ListSlot)> {
     let Expr::Placeholder(Placeholder { id, field: Some(field) }) = list else { return None };
     let data_type = element(field.data_type())?;
     let compared = compared.unwrap_or(data_type);
-    Some((quantified, value, ListSlot { number: placeholder::number(id)?, data_type, compared }))
+    Some((quantified, value, ListSlot { number: parameter_name::number(id)?, data_type, compared }))
 }
 
 fn conversion(
