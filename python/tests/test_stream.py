@@ -2,6 +2,8 @@
 
 import gc
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -75,6 +77,29 @@ def test_a_stream_that_is_dropped_ends_its_query(db):
     while db.snapshots() and time.monotonic() < end:
         time.sleep(0.01)
     assert db.snapshots() == []
+
+
+def test_a_forked_child_is_refused_and_its_parent_goes_on():
+    # In a process of its own: a child of pytest would run its exit handlers.
+    program = """
+import os, pyarrow, atolldb
+db = atolldb.create()
+ids = pyarrow.array(range(300000), pyarrow.int64())
+db.create_table("t", pyarrow.table({"id": ids}), primary_key="id")
+stream = db.stream("SELECT id + 1 FROM t")
+next(stream)
+pid = os.fork()
+if pid == 0:
+    try:
+        list(stream)
+    except atolldb.errors.ForkedChild:
+        os._exit(7)
+    os._exit(1)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), sum(1 for _ in stream))
+"""
+    run = [sys.executable, "-W", "ignore", "-c", program]
+    ended = subprocess.run(run, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout.split()) == (0, ["7", "299999"]), ended.stderr
 
 
 def test_ctrl_c_ends_a_stream(db):
