@@ -195,7 +195,7 @@ impl Scope<'_> {
             other => Comparison::of(other),
         };
         match comparison.map(Comparison::into_join) {
-            Ok(Ok(join)) => Ok(join),
+            Ok(Ok(join)) => self.with_own_name(join),
             Ok(Err(comparison)) if comparison.is_all => {
                 let (plan, compared) = self.compared(*comparison)?;
                 self.exists(plan, Some(Expr::IsNotTrue(Box::new(compared))), true)
@@ -250,12 +250,30 @@ impl Scope<'_> {
     fn compared(&mut self, comparison: Comparison) -> Result<(LogicalPlan, Expr)> {
         let Comparison { value, op, subquery, .. } = comparison;
         let (outer, _) = self.outer(value)?;
-        *self.names += 1;
-        let plan = Arc::unwrap_or_clone(subquery.subquery);
-        let column = only_column(&plan).alias(format!("__subquery_{}", self.names));
-        let plan = LogicalPlanBuilder::from(plan).project([column])?.build()?;
+        let plan = self.named(Arc::unwrap_or_clone(subquery.subquery))?;
         let compared = binary_expr(outer, op, only_column(&plan));
         Ok((plan, compared))
+    }
+
+    /// A subquery with a name of its own for its column.
+    fn named(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        *self.names += 1;
+        let column = only_column(&plan).alias(format!("__subquery_{}", self.names));
+        LogicalPlanBuilder::from(plan).project([column])?.build()
+    }
+
+    /// An `IN` as it is, or, if its subquery reads columns of the query around, with a name of its
+    /// own for the column: the join takes what the subquery compares with those columns as well,
+    /// and a cast of a column has the name of the column.
+    fn with_own_name(&mut self, join: Expr) -> Result<Expr> {
+        match join {
+            Expr::InSubquery(mut join) if !join.subquery.outer_ref_columns.is_empty() => {
+                let plan = self.named(Arc::unwrap_or_clone(join.subquery.subquery))?;
+                join.subquery = subquery(plan);
+                Ok(Expr::InSubquery(join))
+            }
+            other => Ok(other),
+        }
     }
 
     /// A value as a subquery sees it, and as it is here.
