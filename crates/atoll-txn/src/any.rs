@@ -16,7 +16,7 @@ use crate::describe::Description;
 use crate::engine::{Engine, EngineOptions};
 use crate::error::OpError;
 use crate::journal::Journal;
-use crate::registry::{Counts, Taking};
+use crate::registry::{Counts, Taking, TxnContext};
 use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
@@ -253,6 +253,14 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
 
     fn is_open(&self) -> bool {
         self.txn.is_open()
+    }
+
+    fn context(&self) -> &Arc<TxnContext<M>> {
+        self.txn.context()
+    }
+
+    fn gives_up(&mut self, is_first: bool) -> Result<bool, OpError> {
+        Ok(self.call()?.gives_up(is_first))
     }
 
     fn read_with(

@@ -1,16 +1,18 @@
 //! A transaction behind a trait object.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use atoll_machine::Machine;
 use atoll_storage::{Table, Value};
 
 use crate::error::OpError;
+use crate::registry::TxnContext;
 use crate::row::{Row, RowEdit};
 use crate::scheme::AbortReason;
-#[cfg(doc)]
-use crate::worker::Call;
 use crate::worker::{Begin, Buffers, Committed, Patience, Range, RowCursor, RowOp, Visitor, Want};
+#[cfg(doc)]
+use crate::worker::{Call, Txn};
 
 /// A transaction of any scheme; [`Call`] documents the calls and their errors. Each call takes a
 /// worker if the transaction has none, and so may also return [`OpError::TooManyWorkers`].
@@ -21,6 +23,9 @@ pub trait AnyTxn<M: Machine>: Send {
     /// Lets go of the worker until the next call.
     fn park(&mut self);
     fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError>;
+    /// [`Txn::context`].
+    fn context(&self) -> &Arc<TxnContext<M>>;
+    fn gives_up(&mut self, is_first: bool) -> Result<bool, OpError>;
     fn is_open(&self) -> bool;
     fn read_with(
         &mut self,

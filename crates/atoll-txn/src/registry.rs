@@ -51,6 +51,8 @@ pub struct TxnContext<M: Machine> {
     commits: M::Word,
     aborts: [M::Word; AbortReason::ALL.len()],
     components: [M::Word; Component::ALL.len()],
+    /// Not 0 while it waits for another transaction.
+    waits: M::Word,
 }
 
 #[derive(Default)]
@@ -92,6 +94,7 @@ impl<M: Machine> Registry<M> {
             commits: M::Word::new(0),
             aborts: std::array::from_fn(|_| M::Word::new(0)),
             components: std::array::from_fn(|_| M::Word::new(0)),
+            waits: M::Word::new(0),
         });
         self.contexts.take().push(Arc::clone(&context));
         context
@@ -184,6 +187,16 @@ impl<M: Machine> TxnContext<M> {
             open.chunks = chunks;
             open.chunks.clear();
         }
+    }
+
+    /// Notes that the transaction begins or ends to wait for another one.
+    pub(crate) fn set_waits(&self, waits: bool) {
+        self.waits.store(u64::from(waits), Ordering::Relaxed);
+    }
+
+    /// Whether the transaction waited for another one at some moment during the call.
+    pub fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) != 0
     }
 
     /// Counts the end of a transaction. Only the transaction of the context calls this.

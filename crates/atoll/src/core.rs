@@ -13,17 +13,21 @@ use atoll_machine::{Machine, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer};
 use atoll_memory::{Memory, Purpose};
 use atoll_storage::{Directory, undo};
-use atoll_txn::any::{self, AnyEngine, AnyTxn};
+use atoll_txn::any;
 use atoll_txn::{EngineOptions, SchemeKind, SchemeOptions};
 
 use crate::acknowledger::Acknowledger;
+use crate::catalog::Catalog;
 use crate::counters::{Counters, MemoryAccount};
+use crate::engine::{CoreTxn, Engine};
 use crate::errands::Errands;
 use crate::error::{Error, Result};
 use crate::evictor::Evictor;
 use crate::leases::{Leases, NewLease};
 use crate::memory_setup::MemorySetup;
 use crate::options::DatabaseOptions;
+use crate::table::Table;
+use crate::table_locks::TableLocks;
 
 /// Most values that [`Core::compact`] stores again for one table in one call.
 const COMPACT_VALUES_MAX: usize = 16_384;
@@ -33,11 +37,6 @@ const COLLECT_MAX: usize = 4096;
 
 /// Most partitions; each has a queue with one entry for every transaction number.
 const PARTITIONS_MAX: u32 = 4096;
-
-/// The engine of any scheme.
-pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
-/// A transaction of the engine.
-pub(crate) type CoreTxn = Box<dyn AnyTxn<Native>>;
 
 /// A number that no catalog of this process has had.
 pub(crate) fn new_catalog_version() -> u64 {
@@ -53,6 +52,8 @@ pub(crate) struct Core {
     pub(crate) topology: Topology,
     /// A new one whenever names may mean something else.
     pub(crate) catalog_version: AtomicU64,
+    pub(crate) table_locks: TableLocks,
+    pub(crate) catalog: Mutex<Arc<Catalog>>,
     /// Serializes the taking of snapshots.
     taking: Mutex<()>,
     pub(crate) errands: Arc<Errands>,
@@ -112,6 +113,8 @@ impl Core {
             leases,
             topology,
             catalog_version: AtomicU64::new(new_catalog_version()),
+            table_locks: TableLocks::default(),
+            catalog: Mutex::default(),
             taking: Mutex::default(),
             errands: Arc::default(),
             evictor,
@@ -162,6 +165,26 @@ impl Core {
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         self.engine.memory()
+    }
+
+    /// The tables as they are now.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&lock(&self.catalog))
+    }
+
+    /// Changes what names mean.
+    pub(crate) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
+        let mut catalog = lock(&self.catalog);
+        change(Arc::make_mut(&mut catalog));
+        self.catalog_version.store(new_catalog_version(), Ordering::Release);
+    }
+
+    /// Lists the tables that were restored.
+    pub(crate) fn list_tables(&self) {
+        self.change_catalog(|catalog| {
+            let tables = self.engine.all_tables().into_iter();
+            tables.for_each(|table| catalog.add(Table::new(table, &self.engine)));
+        });
     }
 
     pub(crate) fn counters(&self) -> Counters {

@@ -146,6 +146,9 @@ pub enum Error {
     /// The table belongs to another database than the transaction.
     #[error("table \"{0}\" belongs to another database than the transaction")]
     ForeignTable(String),
+    /// The table was dropped or altered since the handle was made.
+    #[error("table \"{0}\" was dropped or altered meanwhile; look it up by its name again")]
+    TableChanged(String),
     /// A procedure has swapped its transaction for another one.
     #[error(
         "the procedure has swapped its transaction for another one, which has been rolled back; \

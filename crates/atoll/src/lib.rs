@@ -15,11 +15,13 @@ struct Readme;
 
 mod acknowledger;
 mod attach;
+mod catalog;
 mod core;
 mod counters;
 mod database;
 mod durability;
 mod durable;
+mod engine;
 mod errands;
 mod error;
 mod evictor;
@@ -40,6 +42,7 @@ mod sharing;
 mod snapshot;
 mod snapshot_table;
 mod table;
+mod table_locks;
 mod transaction;
 mod turn;
 

@@ -6,8 +6,9 @@ use atoll_machine::Native;
 use atoll_machine::fork::Here;
 use atoll_storage::Schema;
 
-use crate::core::Engine;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::table_locks::TableLock;
 
 /// An ordered index of a table; cheap to clone.
 #[derive(Clone)]
@@ -29,6 +30,9 @@ pub struct Table {
     pub(crate) core: Arc<atoll_storage::Table<Native>>,
     /// In a forked child, dropping this never frees the parent's engine.
     pub(crate) engine: Here<Engine>,
+    pub(crate) lock: Arc<TableLock>,
+    /// The version of the table that this handle is for.
+    pub(crate) version: u64,
 }
 
 impl std::fmt::Debug for Table {
@@ -38,6 +42,19 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
+    /// A handle of a table as it is now.
+    pub(crate) fn new(core: Arc<atoll_storage::Table<Native>>, engine: &Engine) -> Self {
+        let lock = TableLock::new();
+        let version = lock.version();
+        Self { core, engine: Here::new(Arc::clone(engine)), lock, version }
+    }
+
+    /// Identifies the table in this version, while it lives.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.core).addr()
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         self.core.name()

@@ -296,7 +296,9 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.txn.patience = patience;
     }
 
-    fn gives_up(&mut self, is_first: bool) -> bool {
+    /// Asks whether the transaction, which waits for others, is to give up; `is_first` says that the
+    /// wait begins.
+    pub fn gives_up(&mut self, is_first: bool) -> bool {
         self.txn.patience.as_mut().is_some_and(|patience| patience(is_first))
     }
 
@@ -308,7 +310,9 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     fn wait_for(&mut self, place: Place, round: u32) -> Result<(), AbortReason> {
         let before = self.txn.stopwatch.switch::<M>(Component::Wait);
         let engine = &self.engine;
+        self.txn.publication.context().set_waits(true);
         let waited = engine.scheme.wait(&mut self.txn.local, engine.tables(), place, round);
+        self.txn.publication.context().set_waits(false);
         self.txn.stopwatch.switch::<M>(before);
         waited
     }

@@ -10,6 +10,7 @@ use super::thread::Thread;
 use super::txn::{Phase, TxnState};
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::registry::TxnContext;
 use crate::scheme::{AbortReason, Scheme, TXNS_MAX};
 
 /// Most workers at a time. Two members of the gate are kept: one for upkeep, and one to roll back
@@ -210,6 +211,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Whether a transaction is open and can go on.
     pub fn is_open(&self) -> bool {
         self.state().is_open()
+    }
+
+    /// What others see of the transaction.
+    pub fn context(&self) -> &Arc<TxnContext<M>> {
+        self.state().publication.context()
     }
 
     /// What must be durable before the last transaction may be acknowledged as committed.

@@ -58,6 +58,11 @@ impl<M: Machine> Publication<M> {
         self.shown
     }
 
+    /// What others see of the transaction.
+    pub(super) fn context(&self) -> &Arc<TxnContext<M>> {
+        &self.context
+    }
+
     /// Counts the end of the transaction.
     pub(super) fn count(&self, end: Result<(), AbortReason>) {
         self.context.count(end);

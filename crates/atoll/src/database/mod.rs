@@ -1,25 +1,24 @@
 //! The database in the process that owns it. `folder` is about databases that are kept in a folder.
 
 mod folder;
+mod tables;
 
 use std::any::Any;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use atoll_log::LogError;
 use atoll_machine::Topology;
 use atoll_machine::fork::Here;
 use atoll_memory::lease::{RuntimeDir, Server};
-use atoll_storage::Schema;
-use atoll_txn::{Component, SchemeKind, TableOptions};
+use atoll_txn::{Component, SchemeKind};
 
 use crate::acknowledger::Acknowledger;
-use crate::core::{Core, Engine, new_catalog_version};
+use crate::core::Core;
 use crate::counters::{Accounting, Counters, MemoryAccount};
 use crate::durable::RecoveryReport;
 use crate::durable::flusher::Flusher;
 use crate::durable::health::Notes;
+use crate::engine::Engine;
 use crate::error::{Error, Result, TxnResult};
 use crate::evictor::{Budget, Evictor};
 use crate::keeper::Keeper;
@@ -30,7 +29,6 @@ use crate::publish::Publication;
 use crate::session::Session;
 use crate::sharing::Sharing;
 use crate::snapshot::Snapshot;
-use crate::table::Table;
 use crate::transaction::{Transaction, TransactionOptions};
 
 /// A database that this process owns and keeps in its memory. Clones are handles of the same
@@ -100,6 +98,7 @@ impl Database {
         flusher: Option<Flusher>,
         recovery: Option<RecoveryReport>,
     ) -> Self {
+        core.list_tables();
         let (server, _keeper) = (Mutex::default(), Keeper::start(&core));
         let notes = flusher.as_ref().map(Flusher::notes).unwrap_or_default();
         let flusher = Mutex::new(flusher);
@@ -168,65 +167,6 @@ impl Database {
         &self.0.bases
     }
 
-    /// Creates a table at once, outside any transaction.
-    ///
-    /// # Errors
-    /// [`Error::Storage`] for a name that exists or is invalid; [`Error::Memory`].
-    pub fn create_table(&self, name: &str, schema: Schema) -> Result<Table> {
-        self.create_table_with(name, schema, &TableOptions::default())
-    }
-
-    /// Creates a table with ordered indexes, or in a tablespace, at once, outside any transaction.
-    ///
-    /// # Errors
-    /// As [`Database::create_table`]; [`Error::Log`] with [`LogError::NoTablespace`].
-    pub fn create_table_with(
-        &self,
-        name: &str,
-        schema: Schema,
-        options: &TableOptions,
-    ) -> Result<Table> {
-        let engine = &self.owned()?.engine;
-        let count = self.tablespaces();
-        // The log checks this too, but a database in memory has no log.
-        if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
-            return Err(LogError::NoTablespace(wanted, count).into());
-        }
-        let core = engine.create_table(name, schema, options).map_err(Error::of_op)?;
-        self.0.core.catalog_version.store(new_catalog_version(), Ordering::Release);
-        if let Some(acknowledger) = self.0.core.acknowledger.get() {
-            acknowledger.acknowledge_all()?;
-        }
-        Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
-    }
-
-    /// One of the database's own tables by name, which can be changed.
-    ///
-    /// # Errors
-    /// [`Error::Storage`] when there is none; [`Error::InheritedTable`] for a table of a snapshot
-    /// that the database is built on.
-    pub fn table(&self, name: &str) -> Result<Table> {
-        let engine = &self.owned()?.engine;
-        let core = engine.table(name).map_err(|unknown| {
-            let is_inherited = self.bases().iter().any(|base| base.table(name).is_ok());
-            if is_inherited { Error::InheritedTable(name.to_owned()) } else { unknown.into() }
-        })?;
-        Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
-    }
-
-    /// The names of the database's own tables in the order of creation.
-    pub fn tables(&self) -> Vec<String> {
-        let Ok(core) = self.owned() else { return Vec::new() };
-        let tables = core.engine.all_tables();
-        tables.iter().map(|table| table.name().to_owned()).collect()
-    }
-
-    /// The version of its catalog: as long as it stays the same, every name means the same. No
-    /// other database of this process has the same.
-    pub fn catalog_version(&self) -> u64 {
-        self.0.core.catalog_version.load(Ordering::Acquire)
-    }
-
     /// What a layer above keeps with the database, such as its plans; it is made by the first call
     /// and lives as long as the database. `None` if another layer has put something else there.
     pub fn companion<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
@@ -262,7 +202,7 @@ impl Database {
     }
 
     /// A transaction that has a worker and has not begun.
-    fn new_transaction(&self) -> Result<Transaction> {
+    pub(crate) fn new_transaction(&self) -> Result<Transaction> {
         let core = &self.0.core;
         let mut transaction = Transaction::new(Arc::clone(core), core.txn()?);
         transaction.attach()?;

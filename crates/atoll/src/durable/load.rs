@@ -13,7 +13,7 @@ use atoll_storage::Change;
 use atoll_storage::segment::{ColumnImage, SegmentImage};
 use atoll_txn::describe;
 
-use crate::core::Engine;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::progress::OpenPart;
 

@@ -16,7 +16,7 @@ use atoll_machine::medium::{Open, file};
 
 use super::checkpoint::{Chain, Checkpointer, spare_files};
 use super::{RecoveryReport, load, recover};
-use crate::core::Engine;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::progress::{OpenPart, OpenProgress};
 

@@ -103,6 +103,9 @@ impl Database {
         options: LoadOptions,
     ) -> Result<Option<u64>> {
         let engine = self.engine()?;
+        // So that the table is not dropped meanwhile.
+        let mut user = self.new_transaction()?;
+        user.use_table(table).map_err(Error::from)?;
         let threads = options.threads.unwrap_or_else(cpus);
         match engine.load(&table.core, source, threads).map_err(Error::of_op)? {
             Loaded::Used => Ok(None),

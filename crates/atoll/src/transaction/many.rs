@@ -98,6 +98,7 @@ impl Transaction {
         wants: impl Fn(usize) -> Want<'c>,
         mut body: impl FnMut(usize, Visit<'_, '_>),
     ) -> TxnResult<()> {
+        self.use_table(table)?;
         self.change(|txn| txn.visit(&table.core, keys, &wants, &mut body))
     }
 
@@ -152,6 +153,7 @@ impl Transaction {
         buffers: Buffers<'_>,
         mut absent: impl FnMut(usize),
     ) -> TxnResult<()> {
+        self.use_table(table)?;
         self.change(|txn| txn.apply(&table.core, keys, ops, buffers, &mut absent))
     }
 
@@ -208,6 +210,7 @@ impl Transaction {
             let body = body.take().expect("a worker calls it once");
             result = Some(body(&mut Cursor { rows, failed: &mut failed }));
         };
+        self.use_table(table)?;
         self.change(|txn| txn.cursor(&table.core, cursor))?;
         self.failed |= failed;
         result.expect("a worker calls it")

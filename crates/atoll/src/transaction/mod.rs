@@ -1,5 +1,7 @@
 //! Transactions as a program that embeds the database uses them.
 
+mod alone;
+mod in_use;
 mod many;
 mod prefetch;
 mod rows;
@@ -10,10 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use atoll_machine::fork::Here;
 use atoll_txn::{AbortReason, Begin, Committed, OpError, Patience};
 
-use crate::core::{Core, CoreTxn};
+use crate::core::Core;
 use crate::durability::Durability;
+use crate::engine::CoreTxn;
 use crate::error::{Error, TxnError, TxnResult};
 
+use alone::Alone;
+use in_use::InUse;
 pub use many::{Cursor, Visit};
 pub use rows::{Row, RowEdit};
 
@@ -47,16 +52,24 @@ pub struct Transaction {
     failed: bool,
     /// It has a worker.
     is_attached: bool,
+    /// It shares its thread with others, so it does not wait for long.
+    hurried: bool,
     durability: Option<Durability>,
+    in_use: InUse,
+    alone: Alone,
 }
 
 impl Transaction {
     pub(crate) fn new(core: Arc<Core>, txn: CoreTxn) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let in_use = InUse::new(number, &*txn);
+        core.table_locks.register(in_use.uses());
         let core = Here::new(core);
-        let (failed, is_attached) = (false, false);
-        Self { core, number, txn: Some(txn), failed, is_attached, durability: None }
+        let (failed, is_attached, hurried) = (false, false, false);
+        let (txn, durability) = (Some(txn), None);
+        let alone = Alone::default();
+        Self { core, number, txn, failed, is_attached, hurried, durability, in_use, alone }
     }
 
     /// Identifies the transaction for [`Transaction::check_is`].
@@ -80,8 +93,11 @@ impl Transaction {
         }
         let txn = self.txn.as_mut().expect("a transaction that is not dropped");
         let done = body(txn);
-        if let Err(error) = &done {
-            self.failed |= !matches!(error, OpError::Abort(_)) && !txn.is_open();
+        if let Err(error) = &done
+            && !txn.is_open()
+        {
+            self.failed |= !matches!(error, OpError::Abort(_));
+            self.end_locks();
         }
         Ok(done?)
     }
@@ -151,7 +167,9 @@ impl Transaction {
 
     /// Commits: other transactions see the changes, but the commit may not be acknowledged yet.
     pub(crate) fn commit_unacknowledged(&mut self) -> TxnResult<Committed> {
-        self.change(|txn| txn.commit().map(|()| txn.committed()))
+        let committed = self.change(|txn| txn.commit().map(|()| txn.committed()))?;
+        self.end_locks();
+        Ok(committed)
     }
 
     /// Whether a commit can be acknowledged without waiting.
@@ -180,7 +198,8 @@ impl Transaction {
 
     fn begin(&mut self, options: &TransactionOptions, hurried: bool) -> TxnResult<()> {
         self.check_owner()?;
-        self.failed = false;
+        (self.failed, self.hurried) = (false, hurried);
+        self.end_locks();
         let TransactionOptions { partitions, read_only, durability } = options;
         self.durability = *durability;
         self.with(|txn| txn.begin(Begin { partitions, read_only: *read_only, hurried }))
@@ -204,6 +223,7 @@ impl Transaction {
             && let Some(txn) = &mut self.txn
         {
             txn.abort(AbortReason::Requested);
+            self.end_locks();
         }
         self.failed
     }
@@ -234,6 +254,7 @@ impl Transaction {
             && let Some(txn) = &mut self.txn
         {
             txn.abort(AbortReason::Requested);
+            self.end_locks();
         }
     }
 
@@ -312,6 +333,8 @@ impl Drop for Transaction {
         let Some(mut txn) = self.txn.take() else { return };
         if self.is_owner() {
             txn.abort(AbortReason::Requested);
+            self.end_locks();
+            self.core.table_locks.unregister(self.in_use.uses());
         } else {
             // The rows, locks and undo belong to the parent, which rolls back or commits them
             // itself.

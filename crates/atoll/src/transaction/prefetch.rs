@@ -3,7 +3,7 @@
 use atoll_storage::Value;
 
 use super::Transaction;
-use crate::core::CoreTxn;
+use crate::engine::CoreTxn;
 use crate::table::Table;
 use crate::turn::Turn;
 
@@ -19,7 +19,7 @@ impl Transaction {
         keys: &[Value],
         columns: impl Fn(usize) -> &'c [usize],
     ) {
-        if let Some(txn) = self.attached() {
+        if let Some(txn) = self.attached(table) {
             txn.prefetch_index(&table.core, keys);
             txn.prefetch_rows(&table.core, &columns);
         }
@@ -28,7 +28,7 @@ impl Transaction {
     /// Prefetches the cache lines of the primary key's index that inserting rows with these keys
     /// will need. A hint; it helps a row that is inserted by itself, somewhat later.
     pub fn prefetch_new(&mut self, table: &Table, keys: &[Value]) {
-        if let Some(txn) = self.attached() {
+        if let Some(txn) = self.attached(table) {
             txn.prefetch_index_for_insert(&table.core, keys);
         }
     }
@@ -44,7 +44,7 @@ impl Transaction {
         keys: &[Value],
         columns: impl Fn(usize) -> &'c [usize],
     ) {
-        if let Some(txn) = self.attached() {
+        if let Some(txn) = self.attached(table) {
             if txn.prefetch_index(&table.core, keys) {
                 Turn::default().await;
             }
@@ -53,8 +53,12 @@ impl Transaction {
         }
     }
 
-    /// The transaction with a worker, if it can have one.
-    fn attached(&mut self) -> Option<&mut CoreTxn> {
+    /// The transaction with a worker, if it is open and can have one, and may use the table.
+    fn attached(&mut self, table: &Table) -> Option<&mut CoreTxn> {
+        if !self.is_open() {
+            return None;
+        }
+        self.use_table(table).ok()?;
         if !self.is_attached {
             self.attach().ok()?;
         }

@@ -41,6 +41,7 @@ impl Transaction {
         if rows.is_empty() {
             return Ok(());
         }
+        self.use_table(table)?;
         self.change(|txn| txn.insert(&table.core, rows))
     }
 
@@ -67,6 +68,7 @@ impl Transaction {
     ) -> TxnResult<Option<R>> {
         let mut result = None;
         let read = &mut |row: &Row<'_>| result = Some(body(row));
+        self.use_table(table)?;
         let found = self.with(|txn| txn.read_with(&table.core, key, read))?;
         Ok(result.filter(|_| found))
     }
@@ -84,6 +86,7 @@ impl Transaction {
         key: &[Value],
         changes: &[(usize, Value)],
     ) -> TxnResult<bool> {
+        self.use_table(table)?;
         self.change(|txn| txn.update(&table.core, key, changes))
     }
 
@@ -104,6 +107,7 @@ impl Transaction {
     ) -> TxnResult<Option<R>> {
         let mut result = None;
         let edit = &mut |row: &mut RowEdit<'_>| result = Some(body(row));
+        self.use_table(table)?;
         let found = self.change(|txn| txn.update_with(&table.core, key, edit))?;
         Ok(result.filter(|_| found))
     }
@@ -121,6 +125,7 @@ impl Transaction {
     ) -> TxnResult<Option<Option<R>>> {
         let mut result = None;
         let edit = &mut |row: &mut RowEdit<'_>| result = Some(body(row));
+        self.use_table(table)?;
         let found = self.change(|txn| txn.try_update_with(&table.core, key, edit))?;
         Ok(found.map(|found| result.filter(|_| found)))
     }
@@ -130,6 +135,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::insert`].
     pub fn delete(&mut self, table: &Table, key: &[Value]) -> TxnResult<bool> {
+        self.use_table(table)?;
         self.change(|txn| txn.delete(&table.core, key))
     }
 
@@ -150,6 +156,7 @@ impl Transaction {
         let seen = std::cell::Cell::new(None);
         let look = &mut |row: &Row<'_>| seen.set(Some(look(row)));
         let take = &mut || seen.take().map_or(ControlFlow::Continue(()), &mut take);
+        self.use_table(&index.table)?;
         let table = &index.table.core;
         self.change(|txn| txn.scan(table, index.number, &range, look, take))
     }
@@ -169,6 +176,7 @@ impl Transaction {
         let seen = std::cell::Cell::new(None);
         let look = &mut |row: &Row<'_>| seen.set(Some(look(row)));
         let take = &mut || seen.take().map_or(ControlFlow::Continue(()), &mut take);
+        self.use_table(table)?;
         self.change(|txn| txn.scan_heap(&table.core, look, take))
     }
 }

@@ -15,8 +15,8 @@ use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
 
 use super::Common;
 use super::batch::Batch;
-use crate::core::Engine;
 use crate::durable::load::member;
+use crate::engine::Engine;
 use crate::error::Result;
 
 /// Changes that are applied in one section of the gate.

@@ -30,7 +30,7 @@ use atoll_machine::{Medium, Native};
 use atoll_storage::{Table, redo};
 use atoll_txn::describe;
 
-use crate::core::Engine;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::progress::OpenPart;
 use apply::Applier;

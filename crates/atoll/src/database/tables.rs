@@ -1,0 +1,74 @@
+//! The tables of a database.
+
+use std::sync::atomic::Ordering;
+
+use atoll_log::LogError;
+use atoll_storage::{Schema, StorageError};
+use atoll_txn::TableOptions;
+
+use super::Database;
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+impl Database {
+    /// Creates a table at once, outside any transaction.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for a name that exists or is invalid; [`Error::Memory`].
+    pub fn create_table(&self, name: &str, schema: Schema) -> Result<Table> {
+        self.create_table_with(name, schema, &TableOptions::default())
+    }
+
+    /// Creates a table with ordered indexes, or in a tablespace, at once, outside any transaction.
+    ///
+    /// # Errors
+    /// As [`Database::create_table`]; [`Error::Log`] with [`LogError::NoTablespace`].
+    pub fn create_table_with(
+        &self,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> Result<Table> {
+        let engine = &self.owned()?.engine;
+        let count = self.tablespaces();
+        // The log checks this too, but a database in memory has no log.
+        if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
+            return Err(LogError::NoTablespace(wanted, count).into());
+        }
+        let core = engine.create_table(name, schema, options).map_err(Error::of_op)?;
+        let table = Table::new(core, engine);
+        self.0.core.change_catalog(|catalog| catalog.add(table.clone()));
+        if let Some(acknowledger) = self.0.core.acknowledger.get() {
+            acknowledger.acknowledge_all()?;
+        }
+        Ok(table)
+    }
+
+    /// One of the database's own tables by name, which can be changed.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when there is none; [`Error::InheritedTable`] for a table of a snapshot
+    /// that the database is built on.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        if let Some(table) = self.owned()?.catalog().table(name) {
+            return Ok(table.clone());
+        }
+        let is_inherited = self.bases().iter().any(|base| base.table(name).is_ok());
+        Err(match is_inherited {
+            true => Error::InheritedTable(name.to_owned()),
+            false => StorageError::UnknownTable(name.to_owned()).into(),
+        })
+    }
+
+    /// The names of the database's own tables in the order of creation.
+    pub fn tables(&self) -> Vec<String> {
+        let Ok(core) = self.owned() else { return Vec::new() };
+        core.catalog().tables().map(|table| table.name().to_owned()).collect()
+    }
+
+    /// The version of its catalog: as long as it stays the same, every name means the same. No
+    /// other database of this process has the same.
+    pub fn catalog_version(&self) -> u64 {
+        self.0.core.catalog_version.load(Ordering::Acquire)
+    }
+}
