@@ -59,6 +59,8 @@ pub enum Cause {
     NullValue,
     /// A table of that name exists.
     TableExists,
+    /// A table was dropped or altered since the statement was bound.
+    TableChanged,
     /// A division by zero.
     DivisionByZero,
     /// A subquery that stands for a value returned a second row, or a statement came to a row a
@@ -296,6 +298,7 @@ impl From<&atoll::Error> for SqlError {
             atoll::Error::Storage(Storage::NullInColumn { .. }) => Some(Cause::NullValue),
             atoll::Error::Storage(Storage::TableExists(_)) => Some(Cause::TableExists),
             atoll::Error::Aborted(AbortReason::Deadlock) => Some(Cause::Deadlock),
+            atoll::Error::TableChanged(_) => Some(Cause::TableChanged),
             _ => None,
         };
         Self { cause, ..Self::new(kind, error.to_string()) }

@@ -89,6 +89,11 @@ impl Interrupt {
         Self(Some(Arc::new(Asked { question, deadline, lock, is_cancelled, why, rows })))
     }
 
+    /// For a statement that waits for no other transaction.
+    pub(crate) fn without_waiting() -> Self {
+        Self::new(None, None, Some(Duration::ZERO))
+    }
+
     /// The same limits with another question.
     pub(crate) fn with_question(&self, question: Option<Arc<Question>>) -> Self {
         let asked = self.0.as_ref();

@@ -37,6 +37,7 @@ fn of_cause(cause: Cause) -> Option<&'static str> {
         Cause::DuplicateKey => "23505",
         Cause::NullValue => "23502",
         Cause::TableExists => "42P07",
+        Cause::TableChanged => "55000",
         Cause::DivisionByZero => "22012",
         Cause::SecondRow => "21000",
         Cause::Deadlock => "40P01",

@@ -8,7 +8,9 @@
 
 use std::time::Duration;
 
-use atoll::{AbortReason, Database, Transaction, TransactionOptions, TxnError, TxnResult};
+use atoll::{
+    AbortReason, Database, Error, Table, Transaction, TransactionOptions, TxnError, TxnResult,
+};
 
 use crate::error::{ApplyError, Cause, ChangeError, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
@@ -203,6 +205,11 @@ impl OpenTransaction {
                     pause = (pause * 2).min(PAUSE_MAX);
                     self.transaction = begin(db, self.read_only)?;
                 }
+                // The caller binds it again and runs it then; nothing has been done.
+                Err(Stop::Transaction(TxnError::Error(error @ Error::TableChanged(_)))) => {
+                    self.failed = false;
+                    return Err(error.into());
+                }
                 Err(stop) => {
                     // It has told what it found, and what follows behind a savepoint must hold
                     // together with that.
@@ -242,6 +249,43 @@ impl OpenTransaction {
             self.fail();
         }
         changed.map_err(failure)
+    }
+
+    /// Has tables alone, or uses them, until the transaction ends.
+    ///
+    /// # Errors
+    /// As [`OpenTransaction::apply`]; others use a table, and the statement does not wait for them,
+    /// or not any longer.
+    pub(crate) fn lock_tables(
+        &mut self,
+        tables: &[Table],
+        alone: bool,
+        interrupt: &Interrupt,
+    ) -> Result<(), SqlError> {
+        self.check()?;
+        self.failed = true;
+        let mut lock = |tables: &[Table]| {
+            self.transaction.set_patience(interrupt.patience())?;
+            let mut each = tables.iter();
+            each.try_for_each(|table| match alone {
+                true => self.transaction.lock_table(table),
+                false => self.transaction.use_table(table),
+            })
+        };
+        let locked = lock(tables);
+        // One that was rolled back asks no more.
+        let _ = self.transaction.set_patience(None);
+        self.transaction.park();
+        match locked {
+            Ok(()) => {
+                (self.failed, self.has_run) = (false, true);
+                Ok(())
+            }
+            Err(end) => {
+                interrupt.check_now()?;
+                Err(failure(end.into()))
+            }
+        }
     }
 
     fn check_may_write(&self, writes: bool) -> Result<(), SqlError> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrow_schema::{Schema, SchemaRef};
-use atoll::{DataType, Value};
+use atoll::{DataType, Table, Value};
 
 use crate::array_text;
 use crate::error::{Cause, SqlError, SqlErrorKind};
@@ -44,6 +44,8 @@ pub(crate) struct Prepared {
     lists: Vec<ListSlot>,
     /// Subqueries that refer to nothing outside, in the order in which they run.
     pub(crate) subqueries: Vec<Node>,
+    /// The tables that it accesses.
+    pub(crate) tables: Vec<Table>,
     /// Runs that still go to a snapshot, see [`Prepared::note_long`].
     on_snapshot: AtomicU32,
     /// Runs that still name all partitions, see [`Prepared::note_elsewhere`].
@@ -147,9 +149,14 @@ pub(crate) struct OtherType;
 impl Prepared {
     /// A statement with the parts that the compiler has collected.
     pub(crate) fn new(body: Body, compiler: Compiler) -> Self {
-        let Compiler { slots, lists, subqueries, .. } = compiler;
+        let Compiler { slots, lists, subqueries, mut tables, .. } = compiler;
+        if let Body::Change(change) = &body {
+            tables.push(change.table.clone());
+        }
+        tables.sort_by(|one, other| one.name().cmp(other.name()));
+        tables.dedup_by(|one, other| one.name() == other.name());
         let (on_snapshot, on_all_partitions) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { body, slots, lists, subqueries, on_snapshot, on_all_partitions }
+        Self { body, slots, lists, subqueries, tables, on_snapshot, on_all_partitions }
     }
 
     /// A query that only a snapshot can answer.

@@ -9,7 +9,7 @@ use super::alone::Alone;
 use super::ready::{Ready, ready};
 use super::{Outcome, SqlSession, Target};
 use crate::depth;
-use crate::error::{ApplyError, SqlError, SqlErrorKind};
+use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::parquet;
 use crate::parse::{self, StatementTokens};
@@ -27,6 +27,9 @@ use crate::txn::read_only;
 /// Rows that a query outside a transaction looks at before it is taken for a long one, which
 /// runs faster on a snapshot.
 const SHORT_ROWS_MAX: u64 = 16_384;
+
+/// Most times that a statement is bound because a table that it uses was altered meanwhile.
+const BINDINGS_MAX: u32 = 100;
 
 /// Whether statements of this kind are bound.
 pub(super) fn is_bound(statement: &Statement) -> bool {
@@ -86,7 +89,10 @@ impl SqlSession {
             open.as_ref().map_or(Ok(()), |open| open.check())?;
             let db = db.clone();
             if let Some((known, ready)) = self.lifted(&db, &lifted) {
-                return self.run_ready(&known, ready, &lifted.values);
+                let done = self.run_ready(&known, ready, &lifted.values);
+                if !done.as_ref().is_err_and(is_of_an_older_table) {
+                    return done;
+                }
             }
         }
         let statement = parse::statement(tokens)?;
@@ -142,6 +148,23 @@ impl SqlSession {
         values: &[Literal],
     ) -> Result<Outcome, SqlError> {
         check_count(known.parameters, values.len())?;
+        let mut again: Known;
+        let mut known = known;
+        for _ in 1..BINDINGS_MAX {
+            let done = self.run_once(known, values);
+            let Target::Database { db, .. } = &self.target else { return done };
+            if !done.as_ref().is_err_and(is_of_an_older_table) {
+                return done;
+            }
+            self.interrupt().check_now()?;
+            again = known.again(db.catalog_version());
+            known = &again;
+        }
+        self.run_once(known, values)
+    }
+
+    /// Binds a statement, unless it is bound, and runs it.
+    fn run_once(&mut self, known: &Known, values: &[Literal]) -> Result<Outcome, SqlError> {
         let (began, interrupt) = (self.began(), self.interrupt());
         let Target::Database { db, .. } = &self.target else {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
@@ -349,6 +372,11 @@ impl SqlSession {
         }
         Ok(rows)
     }
+}
+
+/// Whether a statement has done nothing, because a table has changed since it was bound.
+fn is_of_an_older_table(error: &SqlError) -> bool {
+    error.cause() == Some(Cause::TableChanged)
 }
 
 /// Bytes that a row takes while it waits to be inserted.

@@ -5,6 +5,7 @@ mod bound;
 mod describe;
 mod direct;
 mod idle;
+mod locks;
 mod outcome;
 mod prepare;
 mod ready;
@@ -311,6 +312,7 @@ impl SqlSession {
                 self.open("ROLLBACK TO SAVEPOINT")?.roll_back_to(&names::fold(&name))?;
                 Ok(Outcome::done("ROLLBACK", 0))
             }
+            Statement::Lock(lock) => self.lock_tables(&lock),
             Statement::Prepare { name, data_types, statement } => {
                 self.prepare_named(&name, &data_types, *statement)
             }

@@ -12,6 +12,7 @@ mod infer;
 mod isolation;
 mod limits;
 mod lists;
+mod locks;
 mod messages;
 mod partitions;
 mod pgbench;

@@ -296,8 +296,8 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.txn.patience = patience;
     }
 
-    /// Asks whether the transaction, which waits for others, is to give up; `is_first` says that the
-    /// wait begins.
+    /// Asks whether the transaction, which waits for others, is to give up; `is_first` says that
+    /// the wait begins.
     pub fn gives_up(&mut self, is_first: bool) -> bool {
         self.txn.patience.as_mut().is_some_and(|patience| patience(is_first))
     }

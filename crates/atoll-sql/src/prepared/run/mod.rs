@@ -79,7 +79,7 @@ pub(crate) fn run<'r>(
     }
     let passes = how.read_committed;
     let mut runner = Runner { transaction, around: Cow::Borrowed(around), how, passes };
-    let ran = runner.run(prepared);
+    let ran = runner.use_tables(prepared).and_then(|()| runner.run(prepared));
     if !is_patient {
         // One that was rolled back asks no more.
         let _ = runner.transaction.set_patience(None);
@@ -165,6 +165,14 @@ fn fit(
 }
 
 impl Runner<'_> {
+    /// Uses all tables, so that one which has changed is found before anything is done.
+    fn use_tables(&mut self, prepared: &Prepared) -> Result<(), Stop> {
+        for table in &prepared.tables {
+            self.transaction.use_table(table)?;
+        }
+        Ok(())
+    }
+
     fn run(&mut self, prepared: &Prepared) -> Result<Ran, Stop> {
         for start in 1.. {
             self.passes &= start < STARTS_MAX;

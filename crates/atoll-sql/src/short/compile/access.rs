@@ -99,6 +99,9 @@ impl Compiler {
             });
         }
         let limit = scan.fetch;
+        if given.is_none() {
+            self.tables.push(table.clone());
+        }
         Ok(Node::Access(Box::new(Access { table, path, loaded, condition, output, limit })))
     }
 

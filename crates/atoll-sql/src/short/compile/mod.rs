@@ -9,6 +9,7 @@ pub(crate) mod expr;
 
 use std::collections::HashMap;
 
+use atoll::Table;
 use datafusion::common::{DFSchema, JoinType, NullEquality};
 use datafusion::logical_expr::expr::Sort as SortKey;
 use datafusion::logical_expr::logical_plan::{Distinct, Join as JoinPlan};
@@ -48,6 +49,8 @@ pub(crate) struct Compiler {
     pub(crate) lists: Vec<ListSlot>,
     /// In the order in which they run.
     pub(crate) subqueries: Vec<Node>,
+    /// The tables that are accessed.
+    pub(crate) tables: Vec<Table>,
     /// Whether the caller gives the rows of the tables that have a place for it, see
     /// [`crate::live::TARGET`].
     pub(crate) gives_rows: bool,
