@@ -482,3 +482,19 @@ def test_an_error_behind_the_first_rows_is_one_of_the_database(connection, curso
         cursor.fetchone()
     cursor.execute("SELECT count(*) FROM n")
     assert cursor.fetchone() == (100000,)
+
+
+def test_ingested_rows_take_defaults_and_keep_conditions(connection, cursor):
+    cursor.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, label text NOT NULL DEFAULT 'none', "
+        "n int CHECK (n < 10))"
+    )
+    for rows in ({"id": [1, 2], "n": [1, None]}, {"id": [3], "label": ["x"], "n": [9]}):
+        cursor.adbc_ingest("t", pyarrow.table(rows), mode="append")
+    connection.commit()
+    with pytest.raises(manager.IntegrityError) as refused:
+        cursor.adbc_ingest("t", pyarrow.table({"id": [4], "n": [10]}), mode="append")
+    assert refused.value.sqlstate == "23514"
+    connection.rollback()
+    cursor.execute("SELECT id, label, n FROM t ORDER BY id")
+    assert cursor.fetchall() == [(1, "none", 1), (2, "none", None), (3, "x", 9)]

@@ -13,7 +13,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType as ArrowType, SchemaRef, TimeUnit};
 use atoll::{ArrowRows, Column, DataType, Schema, arrow_type};
-use atoll_sql::{in_words_of_sql, narrowest_column_type};
+use atoll_sql::{Declared, SqlError, in_words_of_sql, narrowest_column_type};
 
 /// Why rows cannot be those of a table.
 #[derive(Debug)]
@@ -98,9 +98,11 @@ impl IncomingRows {
             let name = extra.name();
             return Err(RowsError::Mismatch(format!("the table has no column \"{name}\"")));
         }
+        let unreadable = |error: SqlError| RowsError::Mismatch(error.to_string());
+        let defaults = Declared::of(schema).map_err(unreadable)?.defaults;
         let places = schema.columns().iter().map(|column| {
             let place = self.schema.index_of(&column.name).ok();
-            if place.is_none() && !column.nullable {
+            if place.is_none() && !column.nullable && !defaults.contains_key(&column.name) {
                 let name = &column.name;
                 return Err(RowsError::Mismatch(format!("the data has no column \"{name}\"")));
             }

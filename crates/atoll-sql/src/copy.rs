@@ -15,6 +15,8 @@ use crate::input::Input;
 use crate::interrupt::{Interrupt, Question};
 use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Sink, Source, Tally};
 use crate::parse::ExtraOption;
+use crate::prepared::query::Binder;
+use crate::ruled::{Ruled, Rules};
 use crate::settings::Choice;
 use crate::{csv, names, parquet, txn};
 
@@ -38,6 +40,12 @@ impl Source {
         sink: &mut dyn Sink,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ApplyError> {
+        let mut ruled =
+            self.rules.as_ref().map(|rules| Ruled::new(rules, &self.table, sink)).transpose()?;
+        let sink: &mut dyn Sink = match &mut ruled {
+            Some(ruled) => ruled,
+            None => sink,
+        };
         let read = match &self.format {
             Format::Csv { header, delimiter, null } => {
                 let shape = csv::Shape { header: *header, delimiter: *delimiter, null };
@@ -84,8 +92,10 @@ pub fn copy_from(
 ) -> Result<Loaded, SqlError> {
     let table = names::find_table(db, table, Span::empty())?;
     let (input, format, options) = (input.clone(), format.clone(), *options);
-    let source = Source { table, input, format, columns: None, options, tally: Tally::default() };
     let interrupt = Interrupt::new(question, None, None);
+    let rules = Rules::of(&table, &Binder { db, interrupt: &interrupt })?;
+    let (columns, tally) = (None, Tally::default());
+    let source = Source { table, input, format, columns, rules, options, tally };
     source.load_alone(db, None, &interrupt, progress)?;
     Ok(source.tally.get())
 }
@@ -115,6 +125,7 @@ pub(crate) fn source(
     to: bool,
     target: &CopyTarget,
     options: (&[CopyOption], &[CopyLegacyOption]),
+    interrupt: &Interrupt,
 ) -> Result<Source, SqlError> {
     if to {
         return Err(SqlError::unsupported("COPY … TO is not supported")
@@ -134,7 +145,8 @@ pub(crate) fn source(
     let path = PathBuf::from(filename);
     let (format, options) = format(&path, options)?;
     let input = Input::open(&path)?;
-    Ok(Source { table, input, format, columns, options, tally: Tally::default() })
+    let rules = Rules::of(&table, &Binder { db, interrupt })?;
+    Ok(Source { table, input, format, columns, rules, options, tally: Tally::default() })
 }
 
 fn format(

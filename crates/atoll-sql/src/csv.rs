@@ -48,6 +48,7 @@ pub(crate) fn load(
         (None, Some(header)) => by_name(schema, source.table.name(), &header)?,
         (None, None) => all(),
     };
+    sink.columns(&targets);
     let mut row = vec![Value::Null; schema.columns().len()];
     let mut rows = 0;
     while let Some(record) = records.next()? {
@@ -156,10 +157,9 @@ fn by_name(schema: &Schema, table: &str, header: &Record<'_>) -> Result<Vec<usiz
         }
         targets.push(at);
     }
-    let mut columns = schema.columns().iter().enumerate();
-    match columns.find(|(at, column)| !column.nullable && !targets.contains(at)) {
+    match names::without_value(schema, &targets)? {
         None => Ok(targets),
-        Some((_, missing)) => Err(SqlError::new(
+        Some(missing) => Err(SqlError::new(
             SqlErrorKind::Input,
             format!("the file has no column \"{}\", which must not be NULL", missing.name),
         )),

@@ -1,10 +1,12 @@
-//! `CREATE TABLE`: columns, `NOT NULL`, a primary key, ordered indexes, unique or not, and a
-//! tablespace. No clause is ignored.
+//! `CREATE TABLE`: columns, `NOT NULL`, a primary key, ordered indexes, unique or not, defaults,
+//! conditions and a tablespace. No clause is ignored.
 //!
 //! ```text
-//! CREATE TABLE [IF NOT EXISTS] name (column type [NOT NULL] [PRIMARY KEY] [UNIQUE], …
+//! CREATE TABLE [IF NOT EXISTS] name (
+//!     column type [NOT NULL] [PRIMARY KEY] [UNIQUE] [DEFAULT value] [CHECK (condition)], …
 //!     [, PRIMARY KEY (column, …) [USING HASH]]
-//!     [, [CONSTRAINT name] UNIQUE (column, …)]… [, INDEX name (column, …)]…)
+//!     [, [CONSTRAINT name] UNIQUE (column, …)]… [, [CONSTRAINT name] CHECK (condition)]…
+//!     [, INDEX name (column, …)]…)
 //!     [TABLESPACE node0 | node1 | …]
 //! ```
 //!
@@ -24,7 +26,10 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use crate::ddl_rules::Rules;
 use crate::error::{SqlError, SqlErrorKind};
+use crate::interrupt::Interrupt;
+use crate::prepared::query::Binder;
 use crate::{names, parse, types};
 
 /// Creates a table. `false` if it existed and the statement said `IF NOT EXISTS`.
@@ -32,9 +37,14 @@ use crate::{names, parse, types};
 /// # Errors
 /// Clauses that are not supported, types that no column has, a schema that no table can have, a
 /// tablespace that does not exist, and a table of the same name.
-pub(crate) fn create_table(db: &Database, statement: &CreateTable) -> Result<bool, SqlError> {
+pub(crate) fn create_table(
+    db: &Database,
+    statement: &CreateTable,
+    interrupt: &Interrupt,
+) -> Result<bool, SqlError> {
     let (name, span) = names::table_name(&statement.name)?;
-    let (schema, indexes) = schema(statement, &name, span)?;
+    let Defined { schema, indexes, rules } = defined(statement, &name, span)?;
+    let schema = rules.declare(&Binder { db, interrupt }, &name, schema)?;
     let tablespace = tablespace(statement).map_err(|error| error.at(span))?;
     if let (Some(name), None) = (tablespace, db.durability()) {
         let message = "a database that is in memory only has no tablespaces";
@@ -54,19 +64,23 @@ pub(crate) fn create_table(db: &Database, statement: &CreateTable) -> Result<boo
     Ok(true)
 }
 
-/// The schema that a statement describes, and the indexes of the table, which gets this name.
-fn schema(
-    statement: &CreateTable,
-    table: &str,
-    span: Span,
-) -> Result<(Schema, Vec<IndexSpec>), SqlError> {
+/// What a statement defines.
+struct Defined {
+    schema: Schema,
+    indexes: Vec<IndexSpec>,
+    rules: Rules,
+}
+
+/// What a statement defines for a table of this name.
+fn defined(statement: &CreateTable, table: &str, span: Span) -> Result<Defined, SqlError> {
     refuse_clauses(statement, span)?;
+    let mut rules = Rules::default();
     let mut columns = Vec::new();
     let mut key: Vec<String> = Vec::new();
     let mut is_hashed = false;
     let mut indexes = Vec::new();
     for definition in &statement.columns {
-        let Described { column, is_key, unique } = column(definition)?;
+        let Described { column, is_key, unique } = column(definition, &mut rules)?;
         if is_key {
             one_key(&key, definition.name.span)?;
             key.push(column.name.clone());
@@ -78,8 +92,8 @@ fn schema(
         let refuse = || {
             let message = format!("{constraint} is not supported");
             SqlError::unsupported(message).at(constraint.span()).with_hint(Some(
-                "a table has NOT NULL columns, PRIMARY KEY (a, b), UNIQUE (a, b) and INDEX name \
-                 (a, b)"
+                "a table has NOT NULL columns, PRIMARY KEY (a, b), UNIQUE (a, b), CHECK (…) and \
+                 INDEX name (a, b)"
                     .to_owned(),
             ))
         };
@@ -92,6 +106,7 @@ fn schema(
                 key = named(&columns, &primary.columns)?;
                 is_hashed = primary.index_options == [IndexOption::Using(IndexType::Hash)];
             }
+            TableConstraint::Check(check) => rules.add_check(check.name.as_ref(), &check.expr)?,
             TableConstraint::Unique(unique) => {
                 let name = unique.name.as_ref().or(unique.index_name.as_ref()).map(names::fold);
                 indexes.push((name, named(&columns, &unique.columns)?, true));
@@ -123,7 +138,7 @@ fn schema(
     }
     let key: Vec<&str> = key.iter().map(String::as_str).collect();
     let schema = Schema::new(columns, &key).map_err(|error| SqlError::from(error).at(span))?;
-    Ok((schema, index_specs(table, indexes)))
+    Ok(Defined { schema, indexes: index_specs(table, indexes), rules })
 }
 
 /// Indexes with their names; an unnamed one gets PostgreSQL's, with a number if it is taken.
@@ -199,7 +214,7 @@ struct Described {
     unique: Option<Option<String>>,
 }
 
-fn column(definition: &ColumnDef) -> Result<Described, SqlError> {
+fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlError> {
     let span = definition.name.span;
     let name = names::fold(&definition.name);
     let data_type = types::column_type(&definition.data_type).map_err(|error| error.at(span))?;
@@ -209,6 +224,11 @@ fn column(definition: &ColumnDef) -> Result<Described, SqlError> {
         match &option.option {
             ColumnOption::NotNull => nullable = false,
             ColumnOption::Null => said_null = true,
+            ColumnOption::Default(expr) => rules.add_default(&name, expr)?,
+            ColumnOption::Check(check) if check.enforced.is_none() => {
+                let name = option.name.as_ref().or(check.name.as_ref());
+                rules.add_check(name, &check.expr)?;
+            }
             ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => is_key = true,
             ColumnOption::Unique(one) if one.characteristics.is_none() => {
                 unique = Some(option.name.as_ref().map(names::fold));
@@ -218,7 +238,10 @@ fn column(definition: &ColumnDef) -> Result<Described, SqlError> {
                     "column \"{name}\": {other} is not supported"
                 ))
                 .at(span)
-                .with_hint(Some("a column can be NOT NULL, UNIQUE and PRIMARY KEY".to_owned())));
+                .with_hint(Some(
+                    "a column can be NOT NULL, UNIQUE and PRIMARY KEY, and have DEFAULT and CHECK"
+                        .to_owned(),
+                )));
             }
         }
     }
@@ -312,7 +335,7 @@ mod tests {
 
     fn of(sql: &str) -> Result<Schema, SqlError> {
         match crate::parse::one(sql)? {
-            Statement::CreateTable(create) => Ok(schema(&create, "t", Span::empty())?.0),
+            Statement::CreateTable(create) => Ok(defined(&create, "t", Span::empty())?.schema),
             other => panic!("{other} is not CREATE TABLE"),
         }
     }
@@ -340,7 +363,7 @@ mod tests {
             UNIQUE (b), UNIQUE (c, b), CONSTRAINT t_b_key1 UNIQUE (a), INDEX \"Second\" (c, a),
             INDEX again (c))";
         let Statement::CreateTable(create) = crate::parse::one(sql).unwrap() else { panic!() };
-        let (_, indexes) = schema(&create, "t", Span::empty()).unwrap();
+        let indexes = defined(&create, "t", Span::empty()).unwrap().indexes;
         let found: Vec<_> = indexes
             .iter()
             .map(|one| (one.name.as_str(), one.columns.join(" "), one.unique))
@@ -377,7 +400,7 @@ mod tests {
     #[test]
     fn what_is_not_carried_out_is_refused() {
         for sql in [
-            "CREATE TABLE t (a int PRIMARY KEY DEFAULT 3)",
+            "CREATE TABLE t (a int PRIMARY KEY GENERATED ALWAYS AS IDENTITY)",
             "CREATE TABLE t (a int PRIMARY KEY DEFERRABLE)",
             "CREATE TABLE t (a int, PRIMARY KEY (a) INITIALLY DEFERRED)",
             "CREATE TABLE t (a int, PRIMARY KEY (a DESC))",
@@ -389,7 +412,7 @@ mod tests {
             "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b + 1))",
             "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE USING INDEX u)",
             "CREATE TABLE t (a int PRIMARY KEY, b int REFERENCES u(b))",
-            "CREATE TABLE t (a int PRIMARY KEY, CHECK (a > 0))",
+            "CREATE TABLE t (a int PRIMARY KEY, FOREIGN KEY (a) REFERENCES u (a))",
             "CREATE TEMPORARY TABLE t (a int PRIMARY KEY)",
             "CREATE TABLE t AS SELECT 1",
             "CREATE TABLE t (a int PRIMARY KEY) ORDER BY a",
@@ -424,7 +447,9 @@ mod tests {
 
     fn create(db: &Database, sql: &str) -> Result<bool, SqlError> {
         match crate::parse::one(sql)? {
-            Statement::CreateTable(statement) => create_table(db, &statement),
+            Statement::CreateTable(statement) => {
+                create_table(db, &statement, &Interrupt::new(None, None, None))
+            }
             other => panic!("{other} is not CREATE TABLE"),
         }
     }

@@ -61,6 +61,12 @@ pub enum Cause {
     TableExists,
     /// A table was dropped or altered since the statement was bound.
     TableChanged,
+    /// A constraint of that name exists in the table.
+    ConstraintExists,
+    /// An aggregate or a window function where there is no group of rows.
+    Grouping,
+    /// A condition that a table has for its rows would be false.
+    CheckViolation,
     /// A division by zero.
     DivisionByZero,
     /// A subquery that stands for a value returned a second row, or a statement came to a row a

@@ -139,7 +139,7 @@ impl LiveTable {
     }
 }
 
-fn arrow_schema(schema: &Schema) -> SchemaRef {
+pub(crate) fn arrow_schema(schema: &Schema) -> SchemaRef {
     let fields = schema.columns().iter().map(|column| {
         Field::new(column.name.clone(), types::to_arrow(column.data_type), column.nullable)
     });

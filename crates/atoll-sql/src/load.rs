@@ -14,6 +14,7 @@ use atoll::{Error, Index, Range, Table, Transaction, TxnError, Value};
 use crate::error::{ApplyError, SqlError};
 use crate::input::Input;
 use crate::interrupt::Interrupt;
+use crate::ruled::Rules;
 
 /// Rows between two reports of progress.
 pub(crate) const ROWS_PER_REPORT: u64 = 8192;
@@ -122,6 +123,8 @@ pub(crate) struct Source {
     pub(crate) format: Format,
     /// Positions of the columns that the statement names, in its order.
     pub(crate) columns: Option<Vec<usize>>,
+    /// Defaults and conditions of the table, if it has some.
+    pub(crate) rules: Option<Rules>,
     /// The treatment of rows and values that are refused by default.
     pub(crate) options: LoadOptions,
     /// The outcome of the last attempt to load the rows.
@@ -174,6 +177,11 @@ impl Source {
 
 /// The receiver of a file's rows.
 pub(crate) trait Sink {
+    /// Says which columns of the table the file has; the values of others are NULL.
+    fn columns(&mut self, columns: &[usize]) {
+        let _ = columns;
+    }
+
     /// Takes one row; `place` is its position in the file.
     fn row(&mut self, row: &[Value], place: &dyn Fn() -> String) -> Result<(), ApplyError>;
 

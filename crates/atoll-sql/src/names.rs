@@ -5,11 +5,12 @@
 //! queries fold by this rule alone. `SQLNAME-2`: a column that is created for a file keeps its
 //! name; SQL needs quotes for it unless it is a plain lower-case identifier.
 
-use atoll::{Database, Schema, Table};
+use atoll::{Column, Database, Schema, Table};
 use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, Statement};
 use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
 use sqlparser::tokenizer::{Span, Token};
 
+use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::parse;
 
@@ -150,16 +151,29 @@ pub(crate) fn target_columns<'a>(
         }
         targets.push(at);
     }
-    for (at, column) in schema.columns().iter().enumerate() {
-        if !column.nullable && !targets.contains(&at) {
-            return Err(SqlError::new(
-                SqlErrorKind::Constraint,
-                format!("column \"{}\" must not be NULL and is given no value", column.name),
-            )
-            .with_cause(Cause::NullValue));
-        }
+    match without_value(schema, &targets)? {
+        None => Ok(targets),
+        Some(column) => Err(SqlError::new(
+            SqlErrorKind::Constraint,
+            format!("column \"{}\" must not be NULL and is given no value", column.name),
+        )
+        .with_cause(Cause::NullValue)),
     }
-    Ok(targets)
+}
+
+/// A column that must have a value, which neither is given nor has a default.
+pub(crate) fn without_value<'s>(
+    schema: &'s Schema,
+    given: &[usize],
+) -> Result<Option<&'s Column>, SqlError> {
+    let columns = schema.columns().iter().enumerate();
+    let lacks = |(at, column): &(usize, &Column)| !column.nullable && !given.contains(at);
+    let mut lacking = columns.filter(lacks).map(|(_, column)| column).peekable();
+    if lacking.peek().is_none() {
+        return Ok(None);
+    }
+    let declared = Declared::of(schema)?;
+    Ok(lacking.find(|column| !declared.defaults.contains_key(&column.name)))
 }
 
 /// The name of a tablespace, as `CREATE TABLE … TABLESPACE` takes it.

@@ -56,6 +56,7 @@ pub(crate) fn load(
     // The reader keeps the file's order of columns whatever order they were asked for in.
     pairs.sort_unstable();
     let columns: Vec<usize> = pairs.iter().map(|(_, column)| *column).collect();
+    sink.columns(&columns);
     let rows_total = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
     let mask = ProjectionMask::roots(builder.parquet_schema(), pairs.iter().map(|(at, _)| *at));
     let fault = |error: String| SqlError::new(SqlErrorKind::Input, error);
@@ -162,12 +163,16 @@ fn pair(
         // Not a column of the file that is another column of the table.
         (names::find(known(), &fields[at]) == schema.position(name)).then_some(at)
     };
+    let found = schema.columns().iter().enumerate();
+    let found = found.filter(|(_, column)| in_file(&column.name).is_some());
+    let found: Vec<usize> = found.map(|(at, _)| at).collect();
+    let lacking = names::without_value(schema, &found)?.map(|column| &column.name);
     let mut pairs = Vec::new();
     for (column, definition) in schema.columns().iter().enumerate() {
         let asked = source.columns.as_ref().is_none_or(|columns| columns.contains(&column));
         match in_file(&definition.name) {
             Some(at) if asked => pairs.push((at, column)),
-            None if source.columns.is_some() && asked || !definition.nullable => {
+            None if source.columns.is_some() && asked || lacking == Some(&definition.name) => {
                 let near = names::near(&definition.name, fields.iter().map(String::as_str));
                 return Err(fault(format!("the file has no column \"{}\"", definition.name))
                     .with_hint(near.first().map(|name| format!("it has \"{name}\""))));

@@ -14,11 +14,11 @@ use crate::layout::{
     heap_list_bytes, is_capacity, root, segment, segment_node_bytes, table, values_bytes,
 };
 use crate::schema_codec;
-use crate::types::{DataType, NAME_BYTES_MAX, Schema, Value};
+use crate::types::{COLUMNS_MAX, DECLARED_BYTES_MAX, DataType, NAME_BYTES_MAX, Schema, Value};
 use crate::zone;
 
 /// Largest schema that a reader accepts, in bytes.
-const SCHEMA_BYTES_MAX: u64 = (crate::types::COLUMNS_MAX * (NAME_BYTES_MAX + 32)) as u64;
+const SCHEMA_BYTES_MAX: u64 = (COLUMNS_MAX * (NAME_BYTES_MAX + 32) + DECLARED_BYTES_MAX) as u64;
 
 /// A table of a snapshot.
 #[derive(Debug, Clone)]

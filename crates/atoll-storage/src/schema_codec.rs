@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! name | u32 columns | (u8 type, u8 nullable, u32 parameter, name) × columns
-//! u32 key columns | u32 position × key columns          name = u32 bytes, UTF-8
+//! u32 key columns | u32 position × key columns
+//! declared                                              name, declared = u32 bytes, UTF-8
 //! ```
+//! Earlier versions have left the last part away.
 //! All integers are little-endian. The bytes come from shared memory, so decoding trusts nothing.
 
-use crate::types::{COLUMNS_MAX, Column, DataType, NAME_BYTES_MAX, Schema};
+use crate::types::{COLUMNS_MAX, Column, DECLARED_BYTES_MAX, DataType, NAME_BYTES_MAX, Schema};
 
 /// The bytes of a table's name and schema.
 pub fn encode(name: &str, schema: &Schema) -> Vec<u8> {
@@ -27,13 +29,14 @@ pub fn encode(name: &str, schema: &Schema) -> Vec<u8> {
     for position in schema.primary_key() {
         out.extend((*position as u32).to_le_bytes());
     }
+    text(&mut out, schema.declared());
     out
 }
 
 /// Decodes a name and a schema; `None` for bytes that [`encode`] has not written.
 pub fn decode(bytes: &[u8]) -> Option<(String, Schema)> {
     let mut input = Input(bytes);
-    let name = input.text()?;
+    let name = input.text(NAME_BYTES_MAX)?;
     let count = input.u32()? as usize;
     if count > COLUMNS_MAX {
         return None;
@@ -47,7 +50,7 @@ pub fn decode(bytes: &[u8]) -> Option<(String, Schema)> {
             _ => return None,
         };
         let data_type = DataType::decode(kind, input.u32()?)?;
-        columns.push(Column { name: input.text()?, data_type, nullable });
+        columns.push(Column { name: input.text(NAME_BYTES_MAX)?, data_type, nullable });
     }
     let keys = input.u32()? as usize;
     if keys > count {
@@ -58,8 +61,12 @@ pub fn decode(bytes: &[u8]) -> Option<(String, Schema)> {
         names.push(columns.get(input.u32()? as usize)?.name.clone());
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let declared = match input.0 {
+        [] => String::new(),
+        _ => input.text(DECLARED_BYTES_MAX)?,
+    };
     input.0.is_empty().then_some(())?;
-    Some((name, Schema::new(columns, &names).ok()?))
+    Some((name, Schema::new(columns, &names).ok()?.with_declared(declared).ok()?))
 }
 
 struct Input<'b>(&'b [u8]);
@@ -79,9 +86,9 @@ impl<'b> Input<'b> {
         self.take(4)?.try_into().ok().map(u32::from_le_bytes)
     }
 
-    fn text(&mut self) -> Option<String> {
+    fn text(&mut self, bytes_max: usize) -> Option<String> {
         let len = self.u32()? as usize;
-        if len > NAME_BYTES_MAX {
+        if len > bytes_max {
             return None;
         }
         String::from_utf8(self.take(len)?.to_vec()).ok()
@@ -102,8 +109,11 @@ mod tests {
             ],
             &["id"],
         );
-        encode("orders", &schema.unwrap())
+        encode("orders", &schema.unwrap().with_declared("check".into()).unwrap())
     }
+
+    /// Bytes of the last part of the sample, which earlier versions have not written.
+    const DECLARED_BYTES: usize = 4 + "check".len();
 
     #[test]
     fn a_schema_comes_back_as_it_was() {
@@ -130,9 +140,11 @@ mod tests {
     #[test]
     fn bytes_cut_short_or_changed_are_refused_or_decode_without_a_panic() {
         let bytes = sample();
-        for len in 0..bytes.len() {
+        let earlier = bytes.len() - DECLARED_BYTES;
+        for len in (0..bytes.len()).filter(|len| *len != earlier) {
             assert!(decode(&bytes[..len]).is_none(), "{len} bytes");
         }
+        assert_eq!(decode(&bytes[..earlier]).unwrap().1.declared(), "");
         for at in 0..bytes.len() {
             for value in [0, 1, 0x7f, 0xff] {
                 let mut damaged = bytes.clone();

@@ -15,6 +15,9 @@ pub const COLUMNS_MAX: usize = 1600;
 /// Longest text or binary, in bytes; one extent holds it.
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
+/// Longest text of what a layer above has declared of a table, in bytes.
+pub const DECLARED_BYTES_MAX: usize = 256 << 10;
+
 /// One value of a row, outside the table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -179,6 +182,7 @@ pub struct Schema {
     in_key: Vec<bool>,
     /// For each column, the kinds of values that need no further check.
     plain_kinds: Vec<Kinds>,
+    declared: String,
 }
 
 impl Schema {
@@ -229,7 +233,28 @@ impl Schema {
         }
         let in_key = (0..columns.len()).map(|at| key.contains(&at)).collect();
         let plain_kinds = columns.iter().map(Column::plain_kinds).collect();
-        Ok(Self { columns, primary_key: key, in_key, plain_kinds })
+        Ok(Self { columns, primary_key: key, in_key, plain_kinds, declared: String::new() })
+    }
+
+    /// The same schema with what a layer above declares beyond columns and key, such as defaults
+    /// and constraints: a text that only that layer reads.
+    ///
+    /// # Errors
+    /// [`StorageError::Schema`] for a text that is too long.
+    pub fn with_declared(self, declared: String) -> Result<Self, StorageError> {
+        if declared.len() > DECLARED_BYTES_MAX {
+            let bytes = declared.len();
+            return Err(StorageError::Schema(format!(
+                "the defaults and constraints of a table take {DECLARED_BYTES_MAX} bytes at most, \
+                 not {bytes}"
+            )));
+        }
+        Ok(Self { declared, ..self })
+    }
+
+    /// What was declared beyond columns and key; empty if nothing was.
+    pub fn declared(&self) -> &str {
+        &self.declared
     }
 
     /// The columns in order.

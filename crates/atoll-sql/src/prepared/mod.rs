@@ -164,6 +164,14 @@ impl Prepared {
         Self::new(Body::NotShort(OnSnapshot { reason, plan }), Compiler::default())
     }
 
+    /// The conditions for the rows that it stores.
+    pub(crate) fn checks(&self) -> Option<&change::Checks> {
+        match &self.body {
+            Body::Change(change) => change.checks.as_ref(),
+            Body::Query(_) | Body::NotShort(_) => None,
+        }
+    }
+
     /// What a client may ask, of a statement with so many parameters; `None` if that depends on the
     /// values.
     pub(crate) fn describe(&self, count: usize) -> Option<Described> {

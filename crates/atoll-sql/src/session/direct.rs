@@ -1,11 +1,15 @@
 //! Changes that are not statements: by a function, and of rows as Arrow data.
 
 use atoll::load::LoadOptions;
-use atoll::{ArrowRows, Table, Transaction, TransactionOptions, TxnResult};
+use atoll::{ArrowRows, Table, Transaction, TransactionOptions, TxnResult, Value};
 
 use super::{SqlSession, Target};
-use crate::error::{ChangeError, SqlError, SqlErrorKind};
-use crate::txn::read_only;
+use crate::arrow_value;
+use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
+use crate::load::Sink;
+use crate::prepared::query::Binder;
+use crate::ruled::{Ruled, Rules};
+use crate::txn::{self, read_only};
 
 impl SqlSession {
     /// Makes a change that is not a statement: inside the open transaction, or as a transaction of
@@ -51,8 +55,23 @@ impl SqlSession {
     ) -> Result<u64, ChangeError> {
         self.begin_statement()?;
         self.writable("a change")?;
-        let options = LoadOptions { threads: None, durability: self.settings.now().durability };
+        let durability = self.settings.now().durability;
+        let options = LoadOptions { threads: None, durability };
+        let rules = match &self.target {
+            Target::Database { db, .. } => {
+                Rules::of(table, &Binder { db, interrupt: &self.interrupt() })?
+            }
+            Target::Snapshot(_) => None,
+        };
         let inserted = match &mut self.target {
+            Target::Database { open: Some(open), .. } if rules.is_some() => {
+                Ok(open.apply(|transaction| insert(transaction, table, batches, rules.as_ref()))?)
+            }
+            Target::Database { db, open: None } if rules.is_some() && !self.read_only => {
+                Ok(txn::run(db, durability, |transaction| {
+                    insert(transaction, table, batches, rules.as_ref())
+                })?)
+            }
             Target::Database { open: Some(open), .. } => {
                 open.run(|transaction| transaction.insert_arrow(table, batches))
             }
@@ -65,4 +84,47 @@ impl SqlSession {
         self.rest();
         inserted
     }
+}
+
+/// Rows on their way into a table.
+struct Inserter<'i> {
+    transaction: &'i mut Transaction,
+    table: &'i Table,
+    rows: u64,
+}
+
+impl Sink for Inserter<'_> {
+    fn row(&mut self, row: &[Value], _: &dyn Fn() -> String) -> Result<(), ApplyError> {
+        self.transaction.insert(self.table, row)?;
+        self.rows += 1;
+        Ok(())
+    }
+}
+
+/// Inserts rows one by one, under the rules of their table (`RULED-1`).
+fn insert(
+    transaction: &mut Transaction,
+    table: &Table,
+    batches: &[ArrowRows],
+    rules: Option<&Rules>,
+) -> Result<u64, ApplyError> {
+    let schema = table.schema();
+    let mut inserter = Inserter { transaction, table, rows: 0 };
+    for ArrowRows { rows, columns } in batches {
+        let mut ruled = rules.map(|rules| Ruled::new(rules, table, &mut inserter)).transpose()?;
+        let Some(sink) = &mut ruled else { continue };
+        let given = columns.iter().enumerate().filter(|(_, array)| array.is_some());
+        sink.columns(&given.map(|(at, _)| at).collect::<Vec<_>>());
+        let mut row = vec![Value::Null; columns.len()];
+        for index in 0..*rows {
+            for (at, array) in columns.iter().enumerate() {
+                let Some(array) = array else { continue };
+                let value = arrow_value::at(array, index);
+                let value = value.map_err(|why| SqlError::new(SqlErrorKind::Type, why))?;
+                row[at] = value.into_column(schema, at)?;
+            }
+            sink.row(&row, &|| format!("row {}", index + 1))?;
+        }
+    }
+    Ok(inserter.rows)
 }

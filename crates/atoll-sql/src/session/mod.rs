@@ -275,7 +275,7 @@ impl SqlSession {
             }
             Statement::CreateTable(create) => {
                 let db = self.outside_transaction("CREATE TABLE")?;
-                ddl::create_table(db, &create)?;
+                ddl::create_table(db, &create, &self.interrupt())?;
                 // It survives what the database's commits do, and no less than this session's.
                 if self.settings.now().durability.is_some_and(|wanted| wanted != Durability::None) {
                     db.flush()?;
@@ -287,7 +287,14 @@ impl SqlSession {
             Statement::Delete(_) => self.writable("DELETE").and_then(never),
             Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 let db = self.writable("COPY")?;
-                let source = copy::source(db, &source, to, &target, (&options, &legacy_options))?;
+                let source = copy::source(
+                    db,
+                    &source,
+                    to,
+                    &target,
+                    (&options, &legacy_options),
+                    &self.interrupt(),
+                )?;
                 let tally = source.tally.clone();
                 self.copy(&source).map(|rows| Outcome::done(tally.tag(rows), rows))
             }

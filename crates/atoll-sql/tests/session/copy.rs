@@ -501,3 +501,34 @@ fn a_fifo_is_read_once_and_whole() {
     assert_eq!(tag(&mut session, &copy), "COPY 50000");
     writer.join().unwrap();
 }
+
+#[test]
+fn a_file_takes_the_defaults_of_its_table_and_keeps_its_conditions() {
+    const RULED: &str = "CREATE TABLE t (id int PRIMARY KEY, name text NOT NULL DEFAULT 'al' || \
+                         'one', price decimal(9,2) DEFAULT 2 CHECK (price > 0))";
+    let folder = TempDir::new().unwrap();
+    let good = file(&folder, "good.csv", "id,price\n1,5\n2,\n");
+    let bad = file(&folder, "bad.csv", "id,price\n3,5\n4,-1\n");
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![5, 6]));
+    let parquet = parquet_file(&folder, vec![("id", ids)]);
+    // In an empty table, which is loaded in bulk, and in one that transactions use.
+    for first in ["", "INSERT INTO t VALUES (0, 'a', 1)", "DELETE FROM t WHERE id = 0"] {
+        let mut session = session(RULED);
+        if !first.is_empty() {
+            tag(&mut session, first);
+        }
+        let load = |path: &PathBuf| format!("COPY t FROM '{}' WITH (HEADER)", path.display());
+        let refused = error(&mut session, &load(&bad));
+        assert_eq!(refused.cause(), Some(Cause::CheckViolation));
+        assert!(refused.message().contains("line 3"), "{}", refused.message());
+        assert_eq!(tag(&mut session, &load(&good)), "COPY 2");
+        assert_eq!(tag(&mut session, &format!("COPY t FROM '{}'", parquet.display())), "COPY 2");
+        assert_eq!(
+            rows(&mut session, "SELECT id, name, price FROM t WHERE id > 0 ORDER BY id"),
+            ["1|alone|5.00", "2|alone|NULL", "5|alone|2.00", "6|alone|2.00"]
+        );
+        let columns = format!("COPY t (id) FROM '{}'", file(&folder, "c.csv", "7\n").display());
+        assert_eq!(tag(&mut session, &columns), "COPY 1");
+        assert_eq!(rows(&mut session, "SELECT name, price FROM t WHERE id = 7"), ["alone|2.00"]);
+    }
+}

@@ -136,3 +136,24 @@ fn what_cannot_be_promised_is_refused() {
         assert_eq!(error(&mut reader, sql).kind(), SqlErrorKind::ReadOnly, "{sql}");
     }
 }
+
+#[test]
+fn defaults_and_conditions_survive() {
+    let medium = CrashMedium::default();
+    let mut session = open(&medium);
+    tag(&mut session, "SET durability = 'strict'");
+    tag(&mut session, "CREATE TABLE r (id int PRIMARY KEY, n int DEFAULT 3 CHECK (n < 9))");
+    for checkpointed in [false, true] {
+        let crashed = medium.crash(medium.events(), || false);
+        let db = Database::open_on(&crashed, options(Durability::Strict)).unwrap();
+        if checkpointed {
+            db.checkpoint().unwrap();
+        }
+        drop(db);
+        let db = Database::open_on(&crashed, options(Durability::Strict)).unwrap();
+        let mut again = SqlSession::on_database(db);
+        tag(&mut again, "INSERT INTO r (id) VALUES (1)");
+        assert_eq!(rows(&mut again, "SELECT n FROM r"), ["3"]);
+        assert_eq!(error(&mut again, "UPDATE r SET n = 9").sqlstate(), "23514");
+    }
+}

@@ -15,7 +15,7 @@ use sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
-use super::target::{Target, select};
+use super::target::{Target, relation, select};
 use crate::live::{FOUND, TARGET};
 use crate::prepared::Unbound;
 use crate::prepared::query::Binder;
@@ -66,7 +66,7 @@ impl Beside {
                 expr: Expr::Identifier(Ident::with_quote('"', place(at))),
                 alias: Ident::with_quote('"', name.clone()),
             });
-            let found = target.named(FOUND, Ident::with_quote('"', FOUND));
+            let found = relation(FOUND, Ident::with_quote('"', FOUND));
             let Statement::Query(subquery) = select(items.collect(), vec![found], None) else {
                 continue;
             };

@@ -2,15 +2,16 @@
 
 use std::ops::ControlFlow;
 
-use atoll::{Table, Value};
+use atoll::{Column, Schema, Table, Value};
 use sqlparser::ast::{
     ConflictTarget, Expr, Ident, Insert, ObjectName, OnConflict, OnConflictAction, OnInsert, Query,
     SetExpr, Spanned, Statement, TableObject, Values, visit_expressions,
 };
 use sqlparser::tokenizer::Span;
 
-use super::target::{Target, assignments, is_default, named, refuse, select};
-use super::{Cell, Change, Conflict, Delivery, NewValues, Returning, Source, Verb};
+use super::target::{Target, assignments, is_default, named, refuse, relation, select};
+use super::{Cell, Change, Checks, Conflict, Delivery, NewValues, Returning, Source, Verb};
+use crate::declared::Declared;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::live::{EXCLUDED, TARGET};
 use crate::prepared::query::Binder;
@@ -28,6 +29,7 @@ impl Binder<'_> {
         compiler: &mut Compiler,
     ) -> Result<Change, Unbound> {
         let target = self.insert_target(insert)?;
+        let declared = Declared::of(target.table.schema())?;
         let columns =
             names::target_columns(&target.table, insert.columns.iter().map(names::column_name))?;
         let is_plain = |source: &Query| {
@@ -36,19 +38,24 @@ impl Binder<'_> {
         let rows = match insert.source.as_ref().map(|source| (source, source.body.as_ref())) {
             // DEFAULT VALUES.
             None => {
-                let row = columns.iter().map(|_| Cell::Value(Value::Null)).collect();
-                Source::Written(vec![row])
+                let row = Row { written: &[], columns: &[] };
+                Source::Written(self.written(&[row], &declared, &target.table, compiler)?)
             }
             Some((source, SetExpr::Values(values))) if is_plain(source) => {
-                Source::Written(self.written(values, &columns, &target, compiler)?)
+                let rows = written_rows(values, &columns)?;
+                Source::Written(self.written(&rows, &declared, &target.table, compiler)?)
             }
-            Some((source, _)) => self.delivered(source, &columns, compiler)?,
+            Some((source, _)) => {
+                self.delivered(source, &columns, (&target.table, &declared), compiler)?
+            }
         };
         let returning = self.returning(insert.returning.as_ref(), &target, &[], compiler)?;
+        let checks = self.checks(&target.table, &declared, compiler)?;
         let on_conflict = match &insert.on {
             None => None,
             Some(OnInsert::OnConflict(on)) => {
-                Some(self.conflict(on, &target, returning.as_ref(), compiler)?)
+                let with = (&declared, returning.as_ref(), checks.as_ref());
+                Some(self.conflict(on, &target, with, compiler)?)
             }
             Some(_) => {
                 let error = SqlError::unsupported("ON DUPLICATE KEY is not supported");
@@ -57,7 +64,8 @@ impl Binder<'_> {
                     .into());
             }
         };
-        Ok(Change { table: target.table, verb: Verb::Insert { rows, on_conflict }, returning })
+        let verb = Verb::Insert { rows, on_conflict };
+        Ok(Change { table: target.table, verb, checks, returning })
     }
 
     fn insert_target(&self, insert: &Insert) -> Result<Target, SqlError> {
@@ -85,45 +93,36 @@ impl Binder<'_> {
         Ok(Target { table: names::find_table(self.db, &name, span)?, alias, span })
     }
 
-    /// Rows that are written out.
+    /// Rows that are written out, with defaults where nothing is written.
     fn written(
         &self,
-        values: &Values,
-        columns: &[usize],
-        target: &Target,
+        given: &[Row<'_>],
+        declared: &Declared,
+        table: &Table,
         compiler: &mut Compiler,
     ) -> Result<Vec<Vec<Cell>>, Unbound> {
-        let schema = target.table.schema();
-        let mut rows = Vec::with_capacity(values.rows.len());
+        let schema = table.schema();
+        let default = |column: &Column| declared.default_of(&column.name);
+        let defaults = schema.columns().iter().map(default).collect::<Result<Vec<_>, _>>()?;
+        let mut rows = Vec::with_capacity(given.len());
         // Expressions that are bound together, with their places.
         let mut others: Vec<(usize, usize, Expr)> = Vec::new();
-        for expressions in &values.rows {
-            let expressions: &Vec<Expr> = &expressions.content;
-            if expressions.len() != columns.len() {
-                let span = expressions.first().map_or_else(Span::empty, Spanned::span);
-                let (given, wanted) = (expressions.len(), columns.len());
-                let message = format!("{given} values are given for {wanted} columns");
-                return Err(SqlError::new(SqlErrorKind::Syntax, message).at(span).into());
+        for Row { written, columns } in given {
+            let mut exprs: Vec<Option<&Expr>> = defaults.iter().map(Option::as_ref).collect();
+            for (expr, column) in written.iter().zip(*columns) {
+                if !is_default(expr) {
+                    exprs[*column] = Some(expr);
+                }
             }
-            let mut row: Vec<Cell> =
-                schema.columns().iter().map(|_| Cell::Value(Value::Null)).collect();
-            for (expr, column) in expressions.iter().zip(columns) {
-                if is_default(expr) {
-                    continue;
-                }
-                if let Some(number) = parameters::parameter(expr) {
-                    let data_type = schema.columns()[*column].data_type;
-                    let scalar = compiler.parameter(Slot { number, data_type });
-                    row[*column] = Cell::Scalar { scalar, from: data_type };
-                    continue;
-                }
-                match eval::constant(expr) {
-                    Some(literal) => {
-                        let value = literal?.into_column(schema, *column);
-                        row[*column] = Cell::Value(value.map_err(|error| error.at(expr.span()))?);
-                    }
-                    None => others.push((rows.len(), *column, expr.clone())),
-                }
+            let mut row = Vec::with_capacity(exprs.len());
+            for (column, expr) in exprs.into_iter().enumerate() {
+                row.push(match expr {
+                    None => Cell::Value(Value::Null),
+                    Some(expr) => cell(expr, schema, column, compiler)?.unwrap_or_else(|| {
+                        others.push((rows.len(), column, expr.clone()));
+                        Cell::Value(Value::Null)
+                    }),
+                });
             }
             rows.push(row);
         }
@@ -161,6 +160,7 @@ impl Binder<'_> {
         &self,
         query: &Query,
         columns: &[usize],
+        (table, declared): (&Table, &Declared),
         compiler: &mut Compiler,
     ) -> Result<Source, Unbound> {
         let plan = self.plan(Statement::Query(Box::new(query.clone())), None)?;
@@ -173,15 +173,21 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlErrorKind::Syntax, message).into());
         }
         let short = compiler.plan(&plan).and_then(|node| Ok((node, value_types(&plan)?)));
+        let row = Row { written: &[], columns: &[] };
+        let row = self.written(&[row], declared, table, compiler)?.swap_remove(0);
+        let is_other = |(at, cell): &(usize, Cell)| {
+            !columns.contains(at) && !matches!(cell, Cell::Value(Value::Null))
+        };
+        let defaults = row.into_iter().enumerate().filter(is_other).collect();
         let (columns, query) = (columns.to_vec(), Box::new(query.clone()));
-        Ok(Source::Query(Delivery { columns, short, query }))
+        Ok(Source::Query(Delivery { columns, defaults, short, query }))
     }
 
     fn conflict(
         &self,
         on: &OnConflict,
         target: &Target,
-        returning: Option<&Returning>,
+        (declared, returning, checks): (&Declared, Option<&Returning>, Option<&Checks>),
         compiler: &mut Compiler,
     ) -> Result<Conflict, Unbound> {
         let table = &target.table;
@@ -201,8 +207,8 @@ impl Binder<'_> {
                 return Err(error.with_hint(Some(hint)).into());
             }
             OnConflictAction::DoUpdate(update) => {
-                let (columns, values) = assignments(table, &update.assignments)?;
-                let excluded = target.named(EXCLUDED, Ident::new("excluded"));
+                let (columns, values) = assignments(table, declared, &update.assignments)?;
+                let excluded = relation(EXCLUDED, Ident::new("excluded"));
                 let from = vec![target.relation(TARGET), excluded];
                 let query = select(named(values).collect(), from, update.selection.clone());
                 let (node, plan) = self.over_target(&query, target, true, compiler)?;
@@ -210,11 +216,49 @@ impl Binder<'_> {
                     return Err(NotShort::new("a subquery in ON CONFLICT").into());
                 }
                 let columns = columns.into_iter().zip(value_types(&plan)?).collect();
-                Some(NewValues::new(table, node, columns, returning).with_key(table))
+                let new = NewValues::new(table, node, columns, returning);
+                Some(new.with_key(table).with_checks(checks))
             }
         };
         Ok(Conflict { index, any, update })
     }
+}
+
+/// A row that is written out: values of some columns.
+struct Row<'r> {
+    written: &'r [Expr],
+    columns: &'r [usize],
+}
+
+/// The rows of `VALUES`, with values for these columns.
+fn written_rows<'r>(values: &'r Values, columns: &'r [usize]) -> Result<Vec<Row<'r>>, SqlError> {
+    let row = |row: &'r sqlparser::ast::Parens<Vec<Expr>>| {
+        let written: &[Expr] = &row.content;
+        if written.len() == columns.len() {
+            return Ok(Row { written, columns });
+        }
+        let span = written.first().map_or_else(Span::empty, Spanned::span);
+        let message = format!("{} values are given for {} columns", written.len(), columns.len());
+        Err(SqlError::new(SqlErrorKind::Syntax, message).at(span))
+    };
+    values.rows.iter().map(row).collect()
+}
+
+/// The value of a column as it is written, if it is a constant or a parameter by itself.
+fn cell(
+    expr: &Expr,
+    schema: &Schema,
+    column: usize,
+    compiler: &mut Compiler,
+) -> Result<Option<Cell>, SqlError> {
+    if let Some(number) = parameters::parameter(expr) {
+        let data_type = schema.columns()[column].data_type;
+        let scalar = compiler.parameter(Slot { number, data_type });
+        return Ok(Some(Cell::Scalar { scalar, from: data_type }));
+    }
+    let Some(literal) = eval::constant(expr) else { return Ok(None) };
+    let value = literal?.into_column(schema, column);
+    Ok(Some(Cell::Value(value.map_err(|error| error.at(expr.span()))?)))
 }
 
 fn has_subquery(expr: &Expr) -> bool {

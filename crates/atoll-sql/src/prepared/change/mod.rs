@@ -10,6 +10,7 @@
 //! constants are checked before a row is read.
 
 mod beside;
+mod checks;
 mod insert;
 mod lock;
 mod target;
@@ -25,10 +26,12 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use self::beside::Beside;
+pub(crate) use self::checks::Checks;
 use self::target::{Target, assignments, named, refuse, select};
 use super::query::Binder;
 use super::wanted::Wanted;
 use super::{Body, Prepared, Unbound};
+use crate::declared::Declared;
 use crate::error::SqlError;
 use crate::live::{LiveCatalog, TARGET};
 use crate::short::access::Path;
@@ -43,6 +46,8 @@ use crate::short::scalar::Scalar;
 pub(crate) struct Change {
     pub(crate) table: Table,
     pub(crate) verb: Verb,
+    /// The conditions for the new rows.
+    pub(crate) checks: Option<Checks>,
     /// The columns that it returns of each changed row.
     pub(crate) returning: Option<Returning>,
 }
@@ -68,7 +73,7 @@ pub(crate) enum Verb {
 pub(crate) enum Source {
     /// They are written out, complete and in the order of the table's columns.
     Written(Vec<Vec<Cell>>),
-    /// A query delivers some columns; the others are NULL.
+    /// A query delivers some columns.
     Query(Delivery),
 }
 
@@ -77,6 +82,8 @@ pub(crate) enum Source {
 pub(crate) struct Delivery {
     /// The columns that it fills.
     pub(crate) columns: Vec<usize>,
+    /// The values of others.
+    pub(crate) defaults: Vec<(usize, Cell)>,
     /// The short plan and the types of its columns, or why there is none.
     pub(crate) short: Result<(Node, Vec<DataType>), NotShort>,
     pub(crate) query: Box<Query>,
@@ -122,6 +129,13 @@ impl NewValues {
         let mut wanted = Wanted::of(table, nodes);
         columns.iter().for_each(|(column, _)| wanted.add(*column));
         Self { node, columns, wanted }
+    }
+
+    /// The same, where also conditions for the new row are checked.
+    fn with_checks(mut self, checks: Option<&Checks>) -> Self {
+        let columns = checks.map_or(&[][..], Checks::columns);
+        columns.iter().for_each(|at| self.wanted.add(*at));
+        self
     }
 
     /// The same, where also the primary key of the new row is needed.
@@ -238,17 +252,23 @@ impl Binder<'_> {
             }
             None => {}
         }
-        let (columns, values) = assignments(&target.table, &update.assignments)?;
+        let declared = Declared::of(target.table.schema())?;
+        let (columns, values) = assignments(&target.table, &declared, &update.assignments)?;
         let returning = self.returning(update.returning.as_ref(), &target, &from, compiler)?;
         let beside = returning.as_ref().map_or(&[][..], |returning| &returning.items);
         let condition = update.selection.clone();
         let change = self.assigned(&target, from, (values, beside), condition, compiler)?;
         let columns: Vec<_> = columns.into_iter().zip(change.types).collect();
         let Found { find, again, .. } = change;
-        let new = |node| NewValues::new(&target.table, node, columns.clone(), returning.as_ref());
+        let checks = self.checks(&target.table, &declared, compiler)?;
+        let checks = checks.filter(|checks| checks.depend_on(&columns));
+        let new = |node| {
+            let new = NewValues::new(&target.table, node, columns.clone(), returning.as_ref());
+            new.with_checks(checks.as_ref())
+        };
         let again = again.map(new);
         let verb = Verb::Update(Assignments { find, again, columns });
-        Ok(Change { table: target.table, verb, returning })
+        Ok(Change { table: target.table, verb, checks, returning })
     }
 
     /// The plans for new values of the rows for which a condition holds.
@@ -308,7 +328,8 @@ impl Binder<'_> {
             }
             false => None,
         };
-        Ok(Change { table: target.table, verb: Verb::Delete { find, again }, returning })
+        let verb = Verb::Delete { find, again };
+        Ok(Change { table: target.table, verb, checks: None, returning })
     }
 }
 

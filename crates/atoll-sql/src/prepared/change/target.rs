@@ -7,6 +7,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use crate::declared::Declared;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::prepared::parameters::{self, ParameterType};
 use crate::prepared::query::Binder;
@@ -47,25 +48,7 @@ impl Binder<'_> {
 impl Target {
     /// The target as a relation of a query.
     pub(super) fn relation(&self, name: &str) -> TableWithJoins {
-        self.named(name, self.alias.clone())
-    }
-
-    pub(super) fn named(&self, name: &str, alias: Ident) -> TableWithJoins {
-        let name = ObjectName::from(vec![Ident::with_quote('"', name)]);
-        let alias = TableAlias { explicit: true, name: alias, columns: Vec::new(), at: None };
-        let relation = TableFactor::Table {
-            name,
-            alias: Some(alias),
-            args: None,
-            with_hints: Vec::new(),
-            version: None,
-            with_ordinality: false,
-            partitions: Vec::new(),
-            json_path: None,
-            sample: None,
-            index_hints: Vec::new(),
-        };
-        TableWithJoins { relation, joins: Vec::new() }
+        relation(name, self.alias.clone())
     }
 
     /// The columns of its primary key.
@@ -77,6 +60,25 @@ impl Target {
         };
         schema.primary_key().iter().map(column).collect()
     }
+}
+
+/// A table of this name as a relation of a query.
+pub(super) fn relation(name: &str, alias: Ident) -> TableWithJoins {
+    let name = ObjectName::from(vec![Ident::with_quote('"', name)]);
+    let alias = TableAlias { explicit: true, name: alias, columns: Vec::new(), at: None };
+    let relation = TableFactor::Table {
+        name,
+        alias: Some(alias),
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    };
+    TableWithJoins { relation, joins: Vec::new() }
 }
 
 pub(super) fn refuse(clause: &str, span: Span) -> Result<(), SqlError> {
@@ -115,6 +117,7 @@ pub(super) fn select(
 /// has the type of its column.
 pub(super) fn assignments(
     table: &Table,
+    declared: &Declared,
     assignments: &[Assignment],
 ) -> Result<(Vec<usize>, Vec<Expr>), SqlError> {
     let schema = table.schema();
@@ -129,7 +132,10 @@ pub(super) fn assignments(
         let data_type = schema.columns()[column].data_type;
         let given = match (parameters::parameter(value), value) {
             (Some(at), _) => parameters::declared(at, ParameterType::One(data_type)),
-            (None, value) if is_default(value) => Some(Expr::value(SqlValue::Null)),
+            (None, value) if is_default(value) => {
+                let default = declared.default_of(&schema.columns()[column].name)?;
+                Some(default.unwrap_or_else(|| Expr::value(SqlValue::Null)))
+            }
             // What a constant is, its column decides: a text may be a date, a number exact. NULL is
             // an error only if a row would get it.
             (None, Expr::Value(constant))
@@ -174,7 +180,7 @@ fn pairs(assignments: &[Assignment]) -> Result<Vec<(&ObjectName, &Expr)>, SqlErr
     Ok(pairs)
 }
 
-/// Whether a value is DEFAULT. Columns have no defaults, so it is NULL.
+/// Whether a value is DEFAULT.
 pub(super) fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(ident)
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))

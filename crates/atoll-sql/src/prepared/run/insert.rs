@@ -5,16 +5,37 @@ use std::ops::ControlFlow;
 
 use atoll::{Table, Value};
 
-use super::{Returned, Runner, fit, key_of};
+use super::{Returned, Runner, check, fit, key_of};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::prepared::change::{Cell, Conflict, Source};
 use crate::prepared::not_short;
 use crate::short::run::Stop;
+use crate::short::scalar::Surroundings;
 use crate::short::value::GroupKey;
 
 /// Rows that are inserted together.
 const INSERTED_TOGETHER: usize = 1024;
+
+/// The value of a column that is written out.
+pub(crate) fn value_of(
+    cell: &Cell,
+    table: &Table,
+    column: usize,
+    around: &Surroundings,
+) -> Result<Value, Stop> {
+    let schema = table.schema();
+    let (scalar, from) = match cell {
+        Cell::Value(value) => return Ok(value.clone()),
+        Cell::Scalar { scalar, from } => (scalar, *from),
+    };
+    let value = scalar.eval(&[], around)?.into_owned();
+    let is_same = from == schema.columns()[column].data_type;
+    match is_same && value != Value::Null {
+        true => Ok(value),
+        false => Ok(Literal::of(value, from).into_column(schema, column)?),
+    }
+}
 
 impl Runner<'_> {
     /// The rows of an `INSERT`, one after the other.
@@ -26,26 +47,18 @@ impl Runner<'_> {
                 let mut rows = Vec::with_capacity(list.len() * width);
                 for row in list {
                     for (column, cell) in row.iter().enumerate() {
-                        rows.push(match cell {
-                            Cell::Value(value) => value.clone(),
-                            Cell::Scalar { scalar, from } => {
-                                let value = scalar.eval(&[], &self.around)?.into_owned();
-                                let is_same = *from == schema.columns()[column].data_type;
-                                match is_same && value != Value::Null {
-                                    true => value,
-                                    false => {
-                                        Literal::of(value, *from).into_column(schema, column)?
-                                    }
-                                }
-                            }
-                        });
+                        rows.push(value_of(cell, table, column, &self.around)?);
                     }
                 }
                 Ok(rows)
             }
             Source::Query(delivery) => {
                 let (node, types) = match (self.how.delivered, &delivery.short) {
-                    (Some(rows), _) => return Ok(rows.concat()),
+                    (Some(rows), _) => {
+                        let mut rows = rows.concat();
+                        self.fill(&mut rows, &delivery.defaults, table)?;
+                        return Ok(rows);
+                    }
                     (None, Ok(short)) => short,
                     (None, Err(reason)) => return Err(not_short(&reason.0).into()),
                 };
@@ -62,9 +75,30 @@ impl Runner<'_> {
                         rows[begin + column] = value;
                     }
                 }
+                self.fill(&mut rows, &delivery.defaults, table)?;
                 Ok(rows)
             }
         }
+    }
+
+    /// Gives rows the defaults of columns that were not delivered.
+    fn fill(
+        &self,
+        rows: &mut [Value],
+        defaults: &[(usize, Cell)],
+        table: &Table,
+    ) -> Result<(), Stop> {
+        for row in rows.chunks_mut(table.schema().columns().len()) {
+            for (column, cell) in defaults {
+                row[*column] = value_of(cell, table, *column, &self.around)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the conditions for a new row.
+    pub(super) fn check(&self, table: &Table, row: &[Value]) -> Result<(), Stop> {
+        check(self.checks, table, row, &self.around, self.how.interrupt)
     }
 
     pub(super) fn insert(
@@ -76,6 +110,9 @@ impl Runner<'_> {
         let width = table.schema().columns().len();
         for some in rows.chunks(INSERTED_TOGETHER * width) {
             self.how.interrupt.check_row()?;
+            if self.checks.is_some() {
+                some.chunks(width).try_for_each(|row| self.check(table, row))?;
+            }
             if self.how.journal.is_some() {
                 // One that meets another row has to be told from those before it.
                 some.chunks(width).try_for_each(|row| self.insert_row(table, row))?;
@@ -145,6 +182,7 @@ impl Runner<'_> {
         let mut touched: HashSet<GroupKey> = HashSet::new();
         for row in rows.chunks(schema.columns().len()) {
             self.how.interrupt.check_row()?;
+            self.check(table, row)?;
             let there = match (&conflict.index, conflict.any) {
                 (Some(index), _) => self.row_with(table, index, row)?,
                 (None, false) => self.row_of_key(table, row)?,

@@ -4,11 +4,13 @@ mod insert;
 mod lock;
 mod update;
 
+pub(crate) use self::insert::value_of;
+
 use std::borrow::Cow;
 
 use atoll::{Table, Transaction, Value};
 
-use super::change::{Change, Verb};
+use super::change::{Change, Checks, Verb};
 use super::{Body, Prepared};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
@@ -56,6 +58,8 @@ const STARTS_MAX: u32 = 16;
 struct Runner<'r> {
     transaction: &'r mut Transaction,
     around: Cow<'r, Surroundings>,
+    /// The conditions for new rows.
+    checks: Option<&'r Checks>,
     how: How<'r>,
     /// Reads pass by the rows that others hold; then the statement waits and starts again.
     passes: bool,
@@ -66,7 +70,7 @@ struct Runner<'r> {
 /// # Errors
 /// [`Stop`]; the transaction then has a part of its changes.
 pub(crate) fn run<'r>(
-    prepared: &Prepared,
+    prepared: &'r Prepared,
     around: &'r Surroundings,
     transaction: &'r mut Transaction,
     how: How<'r>,
@@ -78,7 +82,8 @@ pub(crate) fn run<'r>(
         transaction.set_patience(patience)?;
     }
     let passes = how.read_committed;
-    let mut runner = Runner { transaction, around: Cow::Borrowed(around), how, passes };
+    let checks = prepared.checks();
+    let mut runner = Runner { transaction, around: Cow::Borrowed(around), checks, how, passes };
     let ran = runner.use_tables(prepared).and_then(|()| runner.run(prepared));
     if !is_patient {
         // One that was rolled back asks no more.
@@ -150,6 +155,19 @@ fn given(
         has_prefetched: false,
     };
     node.run(run, &[])
+}
+
+/// Checks the conditions for a new row.
+pub(crate) fn check(
+    checks: Option<&Checks>,
+    table: &Table,
+    row: &[Value],
+    around: &Surroundings,
+    interrupt: &Interrupt,
+) -> Result<(), Stop> {
+    let Some(checks) = checks else { return Ok(()) };
+    let found = given(&checks.node, &[row], around, interrupt)?;
+    Ok(found.iter().try_for_each(|values| checks.hold(table, values))?)
 }
 
 /// The values that are assigned to columns of a row, as the columns have them.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use atoll::{DataType, Table, Value};
 
-use super::{Returned, Runner, fit, given};
+use super::{Returned, Runner, check, fit, given};
 use crate::prepared::change::{Assignments, NewValues};
 use crate::prepared::wanted::Wanted;
 use crate::short::plan::Node;
@@ -90,6 +90,8 @@ impl Runner<'_> {
             let made = given(node, &rows, around, interrupt)?;
             Ok(made.iter().next().map(|values| fit(table, columns, values)).transpose()?)
         };
+        let checks = self.checks;
+        let check = |row: &[Value]| check(checks, table, row, around, interrupt);
         let is_noted = self.how.journal.is_some();
         if moves || is_noted && in_unique_index(table, columns) {
             let Some(old) = self.transaction.read(table, key)? else { return Ok(None) };
@@ -102,15 +104,18 @@ impl Runner<'_> {
         let mut old: Vec<(usize, Value)> = Vec::new();
         let found = self.transaction.update_with(table, key, |row| {
             let mut whole = wanted.read(row);
-            outcome = new_values(&whole).map(|values| {
+            let before = if is_noted { whole.clone() } else { Vec::new() };
+            let new = new_values(&whole).and_then(|values| {
+                let Some(values) = values else { return Ok(None) };
+                values.iter().for_each(|(column, value)| whole[*column].clone_from(value));
+                check(&whole).map(|()| Some(values))
+            });
+            outcome = new.map(|values| {
                 values.map(|values| {
+                    values.iter().for_each(|(column, value)| row.set(*column, value));
                     old.clear();
-                    for (column, value) in values {
-                        row.set(column, &value);
-                        let before = std::mem::replace(&mut whole[column], value);
-                        if is_noted {
-                            old.push((column, before));
-                        }
+                    if is_noted {
+                        old.extend(values.iter().map(|(at, _)| (*at, before[*at].clone())));
                     }
                     whole
                 })
@@ -149,6 +154,7 @@ impl Runner<'_> {
             moves |= schema.primary_key().contains(column) && row[*column] != *value;
             row[*column].clone_from(value);
         }
+        self.check(table, &row)?;
         if self.how.journal.is_some() {
             self.check_unique_but(table, &row, key)?;
         }

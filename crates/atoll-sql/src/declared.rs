@@ -1,0 +1,89 @@
+//! What SQL declares of a table beyond its columns and keys: the values of columns that an `INSERT`
+//! does not name, and conditions for rows.
+//!
+//! The storage keeps it with the schema as a text that it does not read: JSON, in which expressions
+//! are SQL. `DECLARED-1`: a text with a part that this version does not know is refused, so that no
+//! constraint is ever passed over.
+
+use std::collections::BTreeMap;
+
+use atoll::Schema;
+use serde::{Deserialize, Serialize};
+use sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
+
+use crate::error::{SqlError, SqlErrorKind};
+use crate::parse;
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Declared {
+    /// The expressions of defaults, by column.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub defaults: BTreeMap<String, String>,
+    /// Conditions of which none may be false for a row.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+}
+
+/// A condition for rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// The name of the constraint, unique in its table.
+    pub name: String,
+    /// The condition.
+    pub condition: String,
+}
+
+impl Declared {
+    /// What was declared of a table with this schema.
+    ///
+    /// # Errors
+    /// A later version of Atoll has declared something that this one does not know.
+    pub fn of(schema: &Schema) -> Result<Self, SqlError> {
+        match schema.declared() {
+            "" => Ok(Self::default()),
+            text => serde_json::from_str(text).map_err(|error| {
+                let message = format!("the declarations of a table cannot be read: {error}");
+                SqlError::new(SqlErrorKind::Database, message)
+                    .with_hint(Some("open the database with a newer version of Atoll".to_owned()))
+            }),
+        }
+    }
+
+    /// The schema with these declarations.
+    ///
+    /// # Errors
+    /// They are too long.
+    pub(crate) fn on(&self, schema: Schema) -> Result<Schema, SqlError> {
+        if *self == Self::default() {
+            return Ok(schema);
+        }
+        let text = serde_json::to_string(self).expect("maps and texts can be written as JSON");
+        Ok(schema.with_declared(text)?)
+    }
+
+    /// The default of a column.
+    ///
+    /// # Errors
+    /// It cannot be parsed.
+    pub(crate) fn default_of(&self, column: &str) -> Result<Option<Expr>, SqlError> {
+        self.defaults.get(column).map(|text| expression(text)).transpose()
+    }
+}
+
+/// An expression that was written as a text.
+///
+/// # Errors
+/// It cannot be parsed.
+pub(crate) fn expression(text: &str) -> Result<Expr, SqlError> {
+    if let Statement::Query(query) = parse::one(&format!("SELECT {text}"))?
+        && let SetExpr::Select(mut select) = *query.body
+        && let Some(SelectItem::UnnamedExpr(expr)) = select.projection.pop()
+    {
+        return Ok(expr);
+    }
+    let message = format!("\"{text}\" is not an expression");
+    Err(SqlError::new(SqlErrorKind::Syntax, message))
+}

@@ -1,0 +1,137 @@
+//! The conditions that a table has for its rows, bound with a change of them.
+
+use arrow_schema::DataType as ArrowType;
+use atoll::{DataType, Schema, Table, Value};
+use datafusion::logical_expr::LogicalPlan;
+use sqlparser::ast::{Expr, Ident};
+
+use super::given_rows;
+use super::target::{named, relation, select};
+use crate::declared::{Declared, expression};
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::live::{self, FOUND, LiveCatalog, TARGET};
+use crate::prepared::Unbound;
+use crate::prepared::query::Binder;
+use crate::prepared::wanted::Wanted;
+use crate::short::compile::{Compiler, NotShort};
+use crate::short::plan::Node;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Checks {
+    /// The conditions over a row that the caller gives.
+    pub(crate) node: Node,
+    names: Vec<String>,
+    wanted: Wanted,
+}
+
+impl Checks {
+    /// Whether a change of these columns can make a condition false.
+    pub(super) fn depend_on(&self, columns: &[(usize, DataType)]) -> bool {
+        columns.iter().any(|(column, _)| self.columns().contains(column))
+    }
+
+    /// The columns that the conditions look at.
+    pub(crate) fn columns(&self) -> &[usize] {
+        self.wanted.columns()
+    }
+
+    /// Checks what the conditions are for a row: NULL is not false.
+    ///
+    /// # Errors
+    /// One of them is false.
+    pub(crate) fn hold(&self, table: &Table, found: &[Value]) -> Result<(), SqlError> {
+        let Some(at) = found.iter().position(|value| *value == Value::Bool(false)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "a row of table \"{}\" would violate the check constraint \"{}\"",
+            table.name(),
+            self.names[at]
+        );
+        Err(SqlError::new(SqlErrorKind::Constraint, message).with_cause(Cause::CheckViolation))
+    }
+}
+
+impl Binder<'_> {
+    /// The conditions of a table, if it has some.
+    pub(super) fn checks(
+        &self,
+        table: &Table,
+        declared: &Declared,
+        compiler: &mut Compiler,
+    ) -> Result<Option<Checks>, Unbound> {
+        if declared.checks.is_empty() {
+            return Ok(None);
+        }
+        let alias = Ident::with_quote('"', table.name());
+        let conditions = declared.checks.iter().map(|check| expression(&check.condition));
+        let conditions = conditions.collect::<Result<Vec<_>, _>>()?;
+        let from = vec![relation(TARGET, alias)];
+        let plan = self.plan(select(named(conditions).collect(), from, None), Some(table))?;
+        let node = given_rows(&plan, compiler)?;
+        if node.reads_a_table() {
+            return Err(NotShort::new("a subquery in CHECK").into());
+        }
+        let wanted = Wanted::of(table, std::iter::once(&node));
+        let names = declared.checks.iter().map(|check| check.name.clone()).collect();
+        Ok(Some(Checks { node, names, wanted }))
+    }
+
+    /// Checks that a condition could be bound with a change of a table, which does not exist yet.
+    ///
+    /// # Errors
+    /// It could not, or is no condition.
+    pub(crate) fn check_condition(
+        &self,
+        condition: &Expr,
+        table: &str,
+        schema: &Schema,
+    ) -> Result<(), SqlError> {
+        let from = vec![relation(FOUND, Ident::with_quote('"', table))];
+        let query = select(named([condition.clone()]).collect(), from, None);
+        let catalog = LiveCatalog::new(self.db.clone(), None);
+        let catalog = catalog.with_found(live::arrow_schema(schema));
+        let plan = declarable(self.plan_over(catalog, query), "CHECK")?;
+        check_plain(&plan, "CHECK")?;
+        let data_type = plan.schema().field(0).data_type();
+        if !matches!(data_type, ArrowType::Boolean | ArrowType::Null) {
+            let message = "CHECK needs a condition, which is true or false";
+            return Err(SqlError::new(SqlErrorKind::Type, message).with_cause(Cause::OtherType));
+        }
+        let compiled = given_rows(&plan, &mut Compiler::default());
+        declarable(compiled.map_err(Unbound::from), "CHECK").map(drop)
+    }
+
+    /// Checks that a default could be bound with an `INSERT`.
+    ///
+    /// # Errors
+    /// It could not.
+    pub(crate) fn check_default(&self, expr: &Expr) -> Result<(), SqlError> {
+        let query = select(named([expr.clone()]).collect(), Vec::new(), None);
+        let plan = declarable(self.plan(query, None), "DEFAULT")?;
+        check_plain(&plan, "DEFAULT")?;
+        let compiled = Compiler::default().plan(&plan);
+        declarable(compiled.map_err(Unbound::from), "DEFAULT").map(drop)
+    }
+}
+
+/// Refuses functions over many rows.
+fn check_plain(plan: &LogicalPlan, clause: &str) -> Result<(), SqlError> {
+    let what = match plan {
+        LogicalPlan::Aggregate(_) => "an aggregate",
+        LogicalPlan::Window(_) => "a window function",
+        _ => return plan.inputs().into_iter().try_for_each(|input| check_plain(input, clause)),
+    };
+    let message = format!("{clause} cannot use {what}");
+    Err(SqlError::new(SqlErrorKind::Syntax, message).with_cause(Cause::Grouping))
+}
+
+fn declarable<T>(bound: Result<T, Unbound>, clause: &str) -> Result<T, SqlError> {
+    bound.map_err(|unbound| match unbound {
+        Unbound::Error(error) => error,
+        Unbound::NotShort(reason) => {
+            SqlError::unsupported(format!("{} is not supported in {clause}", reason.0))
+        }
+    })
+}
