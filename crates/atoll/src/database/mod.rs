@@ -200,6 +200,27 @@ impl Database {
         Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
     }
 
+    /// Drops one of the database's own tables at once, outside any transaction. Its name is free
+    /// then. Snapshots that show the table keep what they show; the rest of its memory is free
+    /// after some milliseconds. Handles of the table remain and show no rows.
+    ///
+    /// No open transaction may have used the table, and none may use it later: it would read and
+    /// write the memory of other tables.
+    ///
+    /// # Errors
+    /// As [`Database::table`]; [`Error::Memory`], [`Error::Log`].
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let Table { core: table, engine } = self.table(name)?;
+        engine.drop_table(&table).map_err(Error::of_op)?;
+        let core = &self.0.core;
+        core.catalog_version.store(new_catalog_version(), Ordering::Release);
+        core.errands.reclaim();
+        if let Some(acknowledger) = core.acknowledger.get() {
+            acknowledger.acknowledge_all()?;
+        }
+        Ok(())
+    }
+
     /// One of the database's own tables by name, which can be changed.
     ///
     /// # Errors
