@@ -17,9 +17,9 @@
 //! definition schema, see crate::schema_codec | options, which the layer above encodes
 //! ```
 //!
-//! A table has a slot of the root, whose position is the table's number ([`TableId`]). A slot whose
-//! pointer is null is free, and gets another table later. The serial number ([`TableSerial`]) tells
-//! tables apart that had the same slot one after the other.
+//! A table has a slot of the root; the position of the slot is the table's number ([`TableId`]). A
+//! slot with a null pointer is free, and gets another table later. The serial number
+//! ([`TableSerial`]) tells tables apart that had the same slot one after the other.
 //!
 //! The segments of a table are numbered from 0; segment `n` is entry `n % 255` of leaf `n / 255 %
 //! 255` of mid node `n / 255 / 255`.

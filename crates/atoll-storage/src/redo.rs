@@ -5,7 +5,7 @@
 //! times, as long as it applies the changes of a row in their order.
 //!
 //! ```text
-//! change = table serial | row | kind (1 byte) | bytes of all cells | cell × n     of a delete: no cells
+//! change = serial | row | kind (1 byte) | bytes of all cells | cell × n     of a delete: no cells
 //! cell   = column | 0 for NULL, else 1 + bytes | bytes        plain bytes, see crate::image
 //! ```
 //! Numbers are unsigned LEB128. Threads that share the work of recovery skip the changes of the

@@ -3,9 +3,9 @@
 //! Invariants
 //! - `STABLE-1`: a pointer in a list is null or leads to a value that lives as long as the list,
 //!   does not move and is never borrowed mutably. A pointer that is set never changes.
-//! - `STABLE-2`: in a [`SharedVec`] a pointer also becomes null again, and another value may follow.
-//!   The list has a reference to the value; it gives it to the thread that takes the value out,
-//!   which keeps it until no thread uses the value.
+//! - `STABLE-2`: in a [`SharedVec`] a pointer also becomes null again, and another value may
+//!   follow. The list has a reference to the value; it gives it to the thread that takes the value
+//!   out, which keeps it until no thread uses the value.
 
 use std::ptr;
 use std::sync::Arc;

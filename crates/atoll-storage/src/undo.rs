@@ -45,7 +45,7 @@ const KIND: u64 = 3 << 1;
 const IMAGE_SHIFT: u32 = 3;
 const IMAGE_BITS: u32 = 13;
 const _: () = assert!(FIXED_BINARY_BYTES_MAX as usize / 8 < 1 << IMAGE_BITS);
-const _: () = assert!((KIND | SET) < 1 << IMAGE_SHIFT && IMAGE_SHIFT + IMAGE_BITS == 16);
+const _: () = assert!(KIND < 1 << IMAGE_SHIFT && IMAGE_SHIFT + IMAGE_BITS == 16);
 
 /// The before image of one change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

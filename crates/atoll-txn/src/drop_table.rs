@@ -23,19 +23,13 @@
 use std::sync::Arc;
 
 use atoll_machine::Machine;
-use atoll_storage::{Change, Remains, StorageError, Table};
+use atoll_storage::{Change, StorageError, Table};
 
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::Definition;
 use crate::scheme::Scheme;
-use crate::tables::TableContext;
-
-/// A table that was dropped and whose memory has not been freed.
-pub(crate) struct Dropped<S: Scheme<M>, M: Machine> {
-    context: Arc<TableContext<S, M>>,
-    remains: Remains,
-}
+use crate::tables::{Dropped, TableContext};
 
 impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// Drops a table, outside any transaction: no later snapshot shows it, and its name and number

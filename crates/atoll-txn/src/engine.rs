@@ -13,12 +13,13 @@ use atoll_storage::{Change, Directory, Schema, StorageError, Table, TableSerial,
 
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
-use crate::drop_table::Dropped;
 use crate::error::OpError;
 use crate::journal::{Definition, Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::scheme::{Scheme, TXNS_MAX};
-use crate::tables::{IndexSpec, ResidentBytes, STRIPES, TableContext, TableOptions, Tables};
+use crate::tables::{
+    Dropped, IndexSpec, ResidentBytes, STRIPES, TableContext, TableOptions, Tables,
+};
 
 /// Settings of an engine.
 #[derive(Debug, Clone, Copy)]

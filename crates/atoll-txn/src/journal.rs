@@ -96,7 +96,7 @@ pub trait Recorder: Send {
     fn admit_definition(&mut self, definition: Definition<'_>) -> Result<(), JournalError>;
 
     /// Records a definition for which there is room, in the section in which the directory changes;
-    /// returns its GSN, which is greater than those of all commits before it, and less than those of
-    /// all after it, in any log. No transaction can see a new table before. Inside the gate.
+    /// returns its GSN, which is greater than those of all commits before it, and less than those
+    /// of all after it, in any log. No transaction can see a new table before. Inside the gate.
     fn record_definition(&mut self, definition: Definition<'_>, epoch: u64) -> u64;
 }

@@ -1,8 +1,8 @@
 //! Table contexts: each table with the scheme's states of its rows and gaps, and its indexes.
 //!
-//! A [`TableContext`] and the states in it never move, and live until the table is dropped
-//! ([`crate::drop_table`] says which thread may use them when). So a transaction can look up a place
-//! at any time.
+//! A [`TableContext`] and the states in it never move, and live until the table is dropped; the
+//! module `drop_table` says which thread may use them when. So a transaction can look up a place at
+//! any time.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use atoll_storage::ordered::encode::{self, KeyColumn};
 use atoll_storage::ordered::{GuardId, KEY_BYTES_MAX, OrderedIndex};
 use atoll_storage::stable::{EmptyArray, EmptyList, PerRow, SharedVec, StableArray, StableVec};
 use atoll_storage::types::COLUMNS_MAX;
-use atoll_storage::{RowId, Schema, SegmentBuffer, StorageError, Table, TableId};
+use atoll_storage::{Remains, RowId, Schema, SegmentBuffer, StorageError, Table, TableId};
 
 use crate::column_set::ColumnSet;
 pub use crate::place::INDEXES_MAX;
@@ -100,6 +100,12 @@ pub struct ResidentBytes {
 pub(crate) struct Untouched<'t, S: Scheme<M>, M: Machine> {
     _stripes: EmptyArray<'t, M>,
     _gaps: Vec<EmptyList<'t, Box<[S::Gap]>, M>>,
+}
+
+/// A table that was dropped; its memory has not been freed.
+pub(crate) struct Dropped<S: Scheme<M>, M: Machine> {
+    pub(crate) context: Arc<TableContext<S, M>>,
+    pub(crate) remains: Remains,
 }
 
 /// On a cache line of its own.

@@ -1,5 +1,5 @@
-//! Tables that are dropped in a durable database: what recovery, checkpoints, backups and tools make
-//! of it.
+//! Tables that are dropped in a durable database: what recovery, checkpoints, backups and tools
+//! make of it.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

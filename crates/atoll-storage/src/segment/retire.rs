@@ -1,4 +1,4 @@
-//! Retiring all extents of a segment whose table was dropped.
+//! Retiring all extents of a segment after its table was dropped.
 
 use atoll_machine::Machine;
 use atoll_memory::Retired;
