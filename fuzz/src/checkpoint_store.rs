@@ -34,8 +34,9 @@ pub fn bytes(bytes: &[u8]) {
         let to = map(input.0);
         let step = step_between(&holding.map, &to);
         assert_eq!(follows(&step), Some(FileRef { bytes: 5, crc: 6 }));
-        let is_ordered = |map: &Map| map.tables.windows(2).all(|two| two[0].id < two[1].id);
-        if is_ordered(&holding.map) && is_ordered(&to) {
+        let is_ordered = |map: &Map| map.tables.windows(2).all(|two| two[0].serial < two[1].serial);
+        let is_described = to.tables.iter().all(|table| !table.description.is_empty());
+        if is_described && is_ordered(&holding.map) && is_ordered(&to) {
             holding.apply(&step).expect("what was written is a step");
             check(&holding);
             for table in &to.tables {
@@ -71,7 +72,7 @@ fn check(holding: &Holding) {
             for part in segment.parts() {
                 assert_eq!(part.blocks.len() as u64, part.bytes.div_ceil(BLOCK_BYTES as u64));
             }
-            let lines = holding.lines.get(&(table.id, at as u32));
+            let lines = holding.lines.get(&(table.serial, at as u32));
             for (name, lines) in lines.into_iter().flatten() {
                 let part = segment.part(*name).expect("lines are of a part");
                 let most = part.blocks.len() * (BLOCK_BYTES / LINE_BYTES);
@@ -86,7 +87,7 @@ fn step_between(from: &Map, to: &Map) -> Vec<u8> {
     let mut bytes = StepBytes::new(FileRef { bytes: 5, crc: 6 }, to.tables.len());
     let none = Vec::new();
     for table in &to.tables {
-        let old = from.tables.iter().find(|one| one.id == table.id);
+        let old = from.tables.iter().find(|one| one.serial == table.serial);
         let old = old.map_or(&none, |one| &one.segments);
         bytes.table(table, table.segments.len());
         for (at, segment) in table.segments.iter().enumerate() {
@@ -197,5 +198,5 @@ fn map_of(parts: Vec<Part>) -> Map {
     let column = atoll_log::checkpoint_store::ColumnMap { values, ..Default::default() };
     let segment = SegmentMap { filled: 1, presence, columns: vec![column] };
     let segments = vec![Arc::new(segment)];
-    Map { tables: vec![TableMap { id: 0, description: b"a table".to_vec(), segments }] }
+    Map { tables: vec![TableMap { serial: 0, description: b"a table".to_vec(), segments }] }
 }

@@ -106,6 +106,7 @@ fn any(input: &mut Input<'_>) -> Control {
             number,
             epoch: input.number() >> 2,
             incarnation: input.number() as u32 >> 2,
+            next_serial: input.number() >> 2,
             parts,
         }
     };

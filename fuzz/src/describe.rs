@@ -5,7 +5,7 @@
 
 use atoll_storage::schema_codec;
 use atoll_storage::types::COLUMNS_MAX;
-use atoll_txn::describe::{decode, encode};
+use atoll_txn::describe::{decode, decode_options, encode, encode_options};
 
 /// See the module.
 pub fn run(bytes: &[u8]) {
@@ -13,8 +13,10 @@ pub fn run(bytes: &[u8]) {
         assert_eq!(schema_codec::encode(&name, &schema), bytes);
     }
     let Some(found) = decode(bytes) else { return };
-    let again = encode(found.id, &found.name, &found.schema, &found.options);
+    let again = encode(found.serial, &found.name, &found.schema, &found.options);
     assert_eq!(decode(&again).as_ref(), Some(&found));
+    let options = encode_options(&found.schema, &found.options);
+    assert_eq!(decode_options(&options, &found.schema).as_ref(), Some(&found.options));
     for index in &found.options.indexes {
         assert!(index.columns.len() <= COLUMNS_MAX, "an index of {} columns", index.columns.len());
     }

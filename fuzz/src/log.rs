@@ -20,8 +20,15 @@ use atoll_log::scan::Scan;
 use super::input::{Files, Input, files_of, harm, medium_of};
 use super::written::{OPTIONS, Written};
 
-const KINDS: [Kind; 6] =
-    [Kind::Commit, Kind::Piece, Kind::IdleWatermark, Kind::Table, Kind::Open, Kind::Time];
+const KINDS: [Kind; 7] = [
+    Kind::Commit,
+    Kind::Piece,
+    Kind::IdleWatermark,
+    Kind::Table,
+    Kind::Open,
+    Kind::Time,
+    Kind::Drop,
+];
 
 /// See the module.
 pub fn bytes(bytes: &[u8]) {

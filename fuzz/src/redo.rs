@@ -12,7 +12,7 @@ use atoll_storage::image::Plain;
 use atoll_storage::redo::{self, Changes, Kind};
 use atoll_storage::{
     Change, Column, DataType, Directory, RowId, SEGMENT_ROWS, Schema, SegmentBuffer, Table,
-    TableId, Value,
+    TableSerial, Value,
 };
 
 use super::input::Input;
@@ -69,7 +69,7 @@ fn segment(input: &mut Input<'_>, out: &mut Vec<u8>) {
         ]);
     }
     let from = out.len();
-    rows.write_down(TableId(0), input.below(3) as u64, out);
+    rows.write_down(TableSerial(0), input.below(3) as u64, out);
     if input.flag() {
         let at = from + input.below(out.len() - from);
         out[at] = input.byte();
@@ -88,9 +88,9 @@ fn change(input: &mut Input<'_>, out: &mut Vec<u8>) {
         _ => input.number(),
     };
     if kind == Kind::Delete {
-        return redo::delete(out, TableId(0), RowId(row));
+        return redo::delete(out, TableSerial(0), RowId(row));
     }
-    let begun = redo::begin(out, TableId(0), RowId(row), kind);
+    let begun = redo::begin(out, TableSerial(0), RowId(row), kind);
     let odd = input.byte();
     for (at, column) in schema.columns().iter().enumerate() {
         if odd >> at & 1 == 1 && input.flag() {
@@ -150,7 +150,8 @@ fn table() -> (Table<Native>, Arc<Memory>) {
     let mut member = memory.join().unwrap();
     let section = member.enter();
     let change = Change::forward(section.inside());
-    let table = Table::create(&directory, change, "table", schema()).unwrap();
+    let table =
+        Table::create(&directory, change, TableSerial(0), "table", (schema(), &[])).unwrap();
     table.add_segments(change, SEGMENTS).unwrap();
     drop(section);
     drop(member);

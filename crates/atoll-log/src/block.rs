@@ -27,6 +27,10 @@
 //!   assigns only GSNs above those of all earlier blocks, so a watermark of an earlier incarnation
 //!   never covers a block of a later one.
 
+use atoll_storage::TableSerial;
+use atoll_storage::redo::{Input, number};
+use atoll_txn::describe;
+
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 64;
 /// Offset of the check in a header.
@@ -57,6 +61,8 @@ pub enum Kind {
     Table,
     /// The database was opened.
     Open,
+    /// A table was dropped; the payload is its serial number.
+    Drop,
     /// A time mark, see [`crate::time_mark`]; the payload is its time.
     Time,
 }
@@ -70,6 +76,7 @@ impl Kind {
             Self::Table => 4,
             Self::Open => 5,
             Self::Time => 6,
+            Self::Drop => 7,
         }
     }
 
@@ -81,6 +88,7 @@ impl Kind {
             4 => Self::Table,
             5 => Self::Open,
             6 => Self::Time,
+            7 => Self::Drop,
             _ => return None,
         })
     }
@@ -92,6 +100,7 @@ impl Kind {
             Self::Piece => "piece",
             Self::IdleWatermark => "rest",
             Self::Table => "table",
+            Self::Drop => "drop",
             Self::Open => "open",
             Self::Time => "time",
         }
@@ -205,6 +214,21 @@ pub struct IdleWatermark {
     pub gsn: u64,
 }
 
+/// The payload of a [`Kind::Drop`] block.
+pub fn encode_drop(table: TableSerial) -> Vec<u8> {
+    let mut payload = Vec::new();
+    number(&mut payload, table.0);
+    payload
+}
+
+/// The table that a [`Kind::Drop`] block with this payload drops; `None` if the payload is
+/// malformed.
+pub fn decode_drop(payload: &[u8]) -> Option<TableSerial> {
+    let mut input = Input(payload);
+    let serial = describe::serial(&mut input)?;
+    input.0.is_empty().then_some(serial)
+}
+
 const WATERMARK_BYTES: usize = 24;
 
 impl IdleWatermark {
@@ -300,6 +324,17 @@ mod tests {
         let mut payload = Vec::new();
         IdleWatermark { tablespace: 0, lsn: 0, gsn: u64::MAX }.encode(&mut payload);
         assert_eq!(IdleWatermark::decode_all(&payload), None);
+    }
+
+    #[test]
+    fn the_drop_of_a_table_comes_back_as_it_was() {
+        for serial in [0, 127, 1 << 40, TableSerial::END - 1].map(TableSerial) {
+            let payload = encode_drop(serial);
+            assert_eq!(decode_drop(&payload), Some(serial));
+            assert_eq!(decode_drop(&payload[..payload.len() - 1]), None);
+            assert_eq!(decode_drop(&[&payload[..], &[0]].concat()), None);
+        }
+        assert_eq!(decode_drop(&encode_drop(TableSerial(TableSerial::END))), None);
     }
 
     #[test]

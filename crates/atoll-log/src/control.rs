@@ -7,10 +7,10 @@
 //! ```text
 //! sequence | id | incarnation | file bytes | ring bytes | tablespaces | cut × tablespaces
 //! horizon | closed (0 or 1) | end × tablespaces, if it is closed
-//! checkpoints | (number | epoch | incarnation | part × tablespaces) × checkpoints
+//! checkpoints | (number | epoch | incarnation | next serial | part × tablespaces) × checkpoints
 //! part = start | base | file bytes | file CRC32C
 //! ```
-//! All fields are numbers as in [`atoll_storage::redo`].
+//! All fields are numbers as in [`atoll_storage::redo`]. Before format 6 there is no next serial.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -82,6 +82,9 @@ pub struct Checkpoint {
     pub epoch: u64,
     /// The incarnation in which the checkpoint was taken.
     pub incarnation: u32,
+    /// The serial number of the table that was created next. 0 if an earlier version wrote the
+    /// checkpoint: then no table had been dropped, and the serial numbers in the maps say it.
+    pub next_serial: u64,
     /// The part of each tablespace.
     pub parts: Vec<CheckpointPart>,
 }
@@ -118,6 +121,7 @@ impl Control {
             number(&mut body, checkpoint.number);
             number(&mut body, checkpoint.epoch);
             number(&mut body, checkpoint.incarnation.into());
+            number(&mut body, checkpoint.next_serial);
             for part in &checkpoint.parts {
                 number(&mut body, part.start);
                 number(&mut body, part.base);
@@ -131,7 +135,7 @@ impl Control {
         out
     }
 
-    fn decode(body: &[u8]) -> Option<Self> {
+    fn decode(format: u32, body: &[u8]) -> Option<Self> {
         let mut input = Input(body);
         let input = &mut input;
         let mut control = Self {
@@ -160,6 +164,7 @@ impl Control {
         for _ in 0..input.number()?.min(CHECKPOINTS_KEPT as u64) {
             let number = input.number().filter(|number| *number < CHECKPOINT_END)?;
             let (epoch, incarnation) = (count(input)?, incarnation(input)?);
+            let next_serial = if format < 6 { 0 } else { count(input)? };
             let parts = (0..control.tablespaces).map(|_| {
                 Some(CheckpointPart {
                     start: count(input)?,
@@ -168,7 +173,7 @@ impl Control {
                 })
             });
             let parts = parts.collect::<Option<_>>()?;
-            control.checkpoints.push(Checkpoint { number, epoch, incarnation, parts });
+            control.checkpoints.push(Checkpoint { number, epoch, incarnation, next_serial, parts });
         }
         Some(control)
     }
@@ -306,8 +311,8 @@ fn read_slot(file: &dyn MediumFile, slot: u64) -> Result<Control, LogError> {
     let mut bytes = vec![0; SLOT_BYTES];
     file.read_at(offset, &mut bytes)
         .map_err(|_| damaged(0, "a slot of the control file", "the end of the file".into()))?;
-    let body = unseal(MAGIC, &bytes, file.path(), offset)?;
-    Control::decode(body).ok_or_else(|| {
+    let (format, body) = unseal(MAGIC, &bytes, file.path(), offset)?;
+    Control::decode(format, body).ok_or_else(|| {
         damaged(HEADER_BYTES as u64, "the state of a database", "something else".into())
     })
 }

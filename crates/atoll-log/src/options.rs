@@ -50,6 +50,8 @@ pub enum Planted {
     NotAtRest,
     /// An idle log does not raise its clock to the GSN that a watermark promises for it.
     PromiseForgotten,
+    /// Recovery takes changes of a dropped table for changes of its successor in the same slot.
+    SuccessorInSlot,
 }
 
 impl LogsOptions {

@@ -1,12 +1,13 @@
 //! The recorder of a transaction, which writes its commits to the logs: it gets room promised, then
 //! reserves a block in each log under one GSN, then fills these blocks.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use atoll_storage::redo::Redo;
-use atoll_txn::journal::{Commit, Journal, JournalError, Recorder};
+use atoll_txn::journal::{Commit, Definition, Journal, JournalError, Recorder};
 
-use crate::block::{Kind, PAYLOAD_BYTES_MAX, block_bytes};
+use crate::block::{self, Kind, PAYLOAD_BYTES_MAX, block_bytes};
 use crate::error::LogError;
 use crate::log::{Block, Log, Slot};
 use crate::logs::Logs;
@@ -35,6 +36,14 @@ impl LogRecorder {
 fn payload(redo: &Redo, log: usize) -> &[u8] {
     let part = redo.parts().iter().find(|part| part.tablespace as usize == log);
     part.map_or(&[], |part| &part.bytes)
+}
+
+/// The block of a definition.
+fn encode(definition: Definition<'_>) -> (Kind, Cow<'_, [u8]>) {
+    match definition {
+        Definition::Create(description) => (Kind::Table, Cow::Borrowed(description)),
+        Definition::Drop(serial) => (Kind::Drop, Cow::Owned(block::encode_drop(serial))),
+    }
 }
 
 impl Journal for Logs {
@@ -147,22 +156,26 @@ impl Recorder for LogRecorder {
         Err(LogError::NoTablespace(tablespace, count).into())
     }
 
-    fn admit_table(&mut self, description: &[u8]) -> Result<(), JournalError> {
-        let bytes = block_bytes(description.len());
+    fn admit_definition(&mut self, definition: Definition<'_>) -> Result<(), JournalError> {
+        let (_, payload) = encode(definition);
+        let bytes = block_bytes(payload.len());
         self.logs.check()?;
         self.logs.logs()[0].admit(bytes)?;
         self.admitted.push((0, bytes));
         self.check_admitted()
     }
 
-    fn record_table(&mut self, description: &[u8], epoch: u64) -> u64 {
-        let (number, bytes) = self.admitted.pop().expect("a table is admitted first");
+    fn record_definition(&mut self, definition: Definition<'_>, epoch: u64) -> u64 {
+        let (number, bytes) = self.admitted.pop().expect("a definition is admitted first");
         let (log, slot) = (&self.logs.logs()[number], &self.slots[number]);
-        let mut tail = log.latch();
-        let gsn = tail.clock() + 1;
-        let lsn = log.reserve(&mut tail, slot, bytes, gsn);
-        drop(tail);
-        let (kind, payload, horizon) = (Kind::Table, description, self.logs.horizon());
+        // As for a commit in all logs.
+        let mut tails: Vec<_> = self.logs.logs().iter().map(Log::latch).collect();
+        let gsn = tails.iter().map(|tail| tail.clock()).max().unwrap_or(0) + 1;
+        let lsn = log.reserve(&mut tails[number], slot, bytes, gsn);
+        tails.iter_mut().for_each(|tail| tail.raise(gsn));
+        drop(tails);
+        let ((kind, payload), horizon) = (encode(definition), self.logs.horizon());
+        let payload = &payload;
         log.fill(slot, lsn, gsn, &Block { kind, epoch, transaction: 0, horizon, payload });
         gsn
     }

@@ -13,8 +13,9 @@ use atoll_machine::medium::Open;
 use crate::error::LogError;
 
 /// The format of the files of a database that this version of Atoll writes.
-pub const FORMAT: u32 = 5;
-/// The oldest format that it reads. A log of format 4 has no segments that were loaded in bulk.
+pub const FORMAT: u32 = 6;
+/// The oldest format that it reads. A log of format 4 has no segments that were loaded in bulk, and
+/// before format 6 no table was ever dropped.
 pub const FORMAT_OLDEST: u32 = 4;
 /// Bytes in front of the body.
 pub const HEADER_BYTES: usize = 24;
@@ -35,7 +36,8 @@ pub fn seal(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Verifies sealed bytes and returns their body; `path` and `offset` name their place in errors.
+/// Verifies sealed bytes and returns their format and body; `path` and `offset` name their place in
+/// errors.
 ///
 /// # Errors
 /// [`LogError::Damaged`], [`LogError::Version`].
@@ -44,7 +46,7 @@ pub fn unseal<'b>(
     bytes: &'b [u8],
     path: &str,
     offset: u64,
-) -> Result<&'b [u8], LogError> {
+) -> Result<(u32, &'b [u8]), LogError> {
     let damaged = |at: u64, expected: &str, found: String| {
         LogError::damaged(path, offset + at, expected, found)
     };
@@ -66,7 +68,7 @@ pub fn unseal<'b>(
     if crc != half(12) {
         return Err(damaged(12, &format!("checksum {crc:08x}"), format!("{:08x}", half(12))));
     }
-    Ok(body)
+    Ok((half(8), body))
 }
 
 /// Writes a sealed file atomically; it is durable when this returns.
@@ -103,7 +105,7 @@ pub fn read<T>(
     let file = medium.open(name, Open::Read)?;
     let mut bytes = vec![0; file.size()? as usize];
     file.read_at(0, &mut bytes)?;
-    let body = unseal(magic, &bytes, file.path(), 0)?;
+    let (_, body) = unseal(magic, &bytes, file.path(), 0)?;
     decode(body).ok_or_else(|| {
         LogError::damaged(file.path(), HEADER_BYTES as u64, "what was written", "something else")
     })

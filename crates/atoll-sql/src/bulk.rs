@@ -16,8 +16,9 @@ use atoll::{AbortReason, ArrowRows, DataType, Database, Error, StorageError, Tab
 use crate::arrow_value;
 use crate::error::{ApplyError, SqlError};
 use crate::interrupt::Interrupt;
-use crate::load::{Progress, Sink, Source};
+use crate::load::{Progress, Source};
 use crate::settings::Choice;
+use crate::sink::Sink;
 
 /// Buffers that may wait for a thread of the load.
 const WAITING: usize = 4;

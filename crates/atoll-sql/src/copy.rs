@@ -13,11 +13,12 @@ use sqlparser::tokenizer::Span;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::input::Input;
 use crate::interrupt::{Interrupt, Question};
-use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Sink, Source, Tally};
+use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Source, Tally};
 use crate::parse::ExtraOption;
 use crate::prepared::query::Binder;
 use crate::ruled::{Ruled, Rules};
 use crate::settings::Choice;
+use crate::sink::Sink;
 use crate::{csv, names, parquet, txn};
 
 impl Source {

@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use atoll::{DataType, Schema, Value};
 
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
-use crate::load::{Progress, ROWS_PER_REPORT, Sink, Source};
+use crate::load::{Progress, ROWS_PER_REPORT, Source};
 use crate::records::{Record, Records, Text};
+use crate::sink::Sink;
 use crate::{names, text};
 
 /// The dialect of a CSV file.

@@ -1,7 +1,7 @@
 //! `DEFAULT` and `CHECK` in definitions of tables.
 //!
-//! Both are checked when the table is defined: what could not be computed for a row is refused then,
-//! and not when the first row comes.
+//! Both are checked when the table is defined: what could not be computed for a row is refused
+//! then, and not when the first row comes.
 
 use std::ops::ControlFlow;
 

@@ -60,6 +60,7 @@ mod session;
 mod settings;
 mod short;
 mod show;
+mod sink;
 mod sqlstate;
 mod statement_end;
 mod stream;

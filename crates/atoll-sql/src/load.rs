@@ -8,13 +8,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::RecordBatch;
 use atoll::{Error, Index, Range, Table, Transaction, TxnError, Value};
 
 use crate::error::{ApplyError, SqlError};
 use crate::input::Input;
 use crate::interrupt::Interrupt;
 use crate::ruled::Rules;
+use crate::sink::Sink;
 
 /// Rows between two reports of progress.
 pub(crate) const ROWS_PER_REPORT: u64 = 8192;
@@ -172,24 +172,6 @@ impl Source {
             }
         }
         Ok(Inserter { source: self, transaction, interrupt, unique, loaded: Loaded::default() })
-    }
-}
-
-/// The receiver of a file's rows.
-pub(crate) trait Sink {
-    /// Says which columns of the table the file has; the values of others are NULL.
-    fn columns(&mut self, columns: &[usize]) {
-        let _ = columns;
-    }
-
-    /// Takes one row; `place` is its position in the file.
-    fn row(&mut self, row: &[Value], place: &dyn Fn() -> String) -> Result<(), ApplyError>;
-
-    /// Takes a batch of rows as a whole; `columns` maps its columns to those of the table. False
-    /// if the rows have to be passed one by one.
-    fn batch(&mut self, columns: &[usize], batch: &RecordBatch) -> Result<bool, ApplyError> {
-        let _ = (columns, batch);
-        Ok(false)
     }
 }
 

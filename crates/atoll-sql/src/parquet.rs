@@ -13,7 +13,8 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::input::{Content, Input};
-use crate::load::{Progress, Sink, Source};
+use crate::load::{Progress, Source};
+use crate::sink::Sink;
 use crate::{arrow_value, names};
 
 /// Rows that are read from a file at once.

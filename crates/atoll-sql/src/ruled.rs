@@ -11,13 +11,13 @@ use atoll::{Table, Value};
 
 use crate::error::{ApplyError, SqlError};
 use crate::interrupt::Interrupt;
-use crate::load::Sink;
 use crate::prepared::change::{Cell, Source, Verb};
 use crate::prepared::query::Binder;
 use crate::prepared::run::{check, value_of};
 use crate::prepared::{Body, Prepared, Unbound, not_short};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
+use crate::sink::Sink;
 use crate::{names, parse};
 
 /// The rules of a table, bound.

@@ -7,6 +7,9 @@
 //! - `DIR-2`: a node that is not frozen has no frozen node above it: when a node is allocated, its
 //!   whole path is not frozen, and a lease that is taken later holds an epoch that is newer than
 //!   all of them.
+//! - `SERIAL-1`: the root has the serial number of the next table, and it only rises. A snapshot
+//!   shows the one of its cut, and a checkpoint keeps it. So no serial number is given twice, even
+//!   after the newest tables were dropped.
 //!
 //! A failed allocation leaves the directory unchanged, except that nodes on the path may have been
 //! replaced by identical copies.
@@ -18,13 +21,15 @@ use atoll_memory::{Inside, Memory, MemoryError, Purpose, Retired};
 use crate::error::StorageError;
 use crate::layout::{
     FAN_NODE_BYTES, FANOUT, FORMAT, MAGIC, ROOT_HEADER_WORDS, ROOT_TABLES_FIRST, SEGMENTS_MAX,
-    TABLE_HEADER_WORDS, TABLE_NODE_BYTES, TABLES_MAX, TableId, WORD, root, table,
+    TABLE_HEADER_WORDS, TABLE_MIDS, TABLE_NODE_BYTES, TABLES_MAX, TableId, TableSerial, WORD, root,
+    table,
 };
 
 /// See the module.
 pub struct Directory {
     memory: Arc<Memory>,
-    latch: Mutex<()>,
+    /// Holds the slots of dropped tables.
+    latch: Mutex<Vec<TableId>>,
 }
 
 /// The context of a change: the section of the gate and the purpose of allocations.
@@ -67,7 +72,7 @@ impl Directory {
         access.store_u64(extent.offset + root::BIRTH, memory.epoch());
         access.store_u64(extent.offset + root::CAPACITY, ROOT_TABLES_FIRST);
         memory.set_root(extent.offset);
-        Ok(Self { memory, latch: Mutex::new(()) })
+        Ok(Self { memory, latch: Mutex::default() })
     }
 
     /// The memory that the directory describes.
@@ -75,25 +80,51 @@ impl Directory {
         &self.memory
     }
 
-    /// Adds a table without segments; its name and schema are `schema` (see
-    /// [`crate::schema_codec`]).
+    /// The serial number of the next table.
+    pub fn next_serial(&self) -> TableSerial {
+        TableSerial(self.memory.access().load_u64(self.memory.root() + root::NEXT_SERIAL))
+    }
+
+    /// Makes sure that the next table gets at least this serial number.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`].
+    pub fn raise_serial(&self, change: Change, serial: TableSerial) -> Result<(), MemoryError> {
+        let _latch = self.latch(change);
+        let access = self.memory.access();
+        let place = self.own_root(change)? + root::NEXT_SERIAL;
+        access.store_u64(place, access.load_u64(place).max(serial.0));
+        Ok(())
+    }
+
+    /// Adds a table without segments. Its serial number is at least [`Directory::next_serial`]; its
+    /// name and schema are `schema` (see [`crate::schema_codec`]), and `options` is for the layer
+    /// above.
     ///
     /// # Errors
     /// [`StorageError::Memory`]; [`StorageError::Schema`] when there are [`TABLES_MAX`] tables.
-    pub fn add_table(&self, change: Change, schema: &[u8]) -> Result<TableId, StorageError> {
-        let _latch = self.latch(change);
+    pub fn add_table(
+        &self,
+        change: Change,
+        serial: TableSerial,
+        (schema, options): (&[u8], &[u8]),
+    ) -> Result<TableId, StorageError> {
+        let mut free = self.latch(change);
         let access = self.memory.access();
         let mut top = self.own_root(change)?;
-        let tables = access.load_u64(top + root::TABLES);
-        if tables == TABLES_MAX {
+        debug_assert!(serial.0 >= access.load_u64(top + root::NEXT_SERIAL), "SERIAL-1");
+        let slots = access.load_u64(top + root::SLOTS);
+        let slot = free.last().map_or(slots, |slot| slot.0.into());
+        if slot == TABLES_MAX {
             return Err(StorageError::Schema(format!(
                 "a database has {TABLES_MAX} tables at most"
             )));
         }
-        if tables == access.load_u64(top + root::CAPACITY) {
+        if slot == access.load_u64(top + root::CAPACITY) {
             top = self.grow_root(change, top)?;
         }
-        let text = self.memory.allocate(schema.len() as u64, change.purpose)?;
+        let bytes = (schema.len() + options.len()) as u64;
+        let text = self.memory.allocate(bytes, change.purpose)?;
         let node = match self.memory.allocate(TABLE_NODE_BYTES, change.purpose) {
             Ok(node) => node.offset,
             Err(error) => {
@@ -102,14 +133,56 @@ impl Directory {
             }
         };
         access.write(text.offset, schema);
+        access.write(text.offset + schema.len() as u64, options);
         access.fill(node, 0, TABLE_NODE_BYTES);
         access.store_u64(node, change.inside.epoch);
-        access.store_u64(node + table::ID, tables);
-        access.store_u64(node + table::SCHEMA, text.offset);
-        access.store_u64(node + table::SCHEMA_BYTES, schema.len() as u64);
-        access.store_u64(top + (ROOT_HEADER_WORDS + tables) * WORD, node);
-        access.store_u64(top + root::TABLES, tables + 1);
-        Ok(TableId(tables as u32))
+        access.store_u64(node + table::SERIAL, serial.0);
+        access.store_u64(node + table::DEFINITION, text.offset);
+        let lengths = schema.len() as u64 | (options.len() as u64) << 32;
+        access.store_u64(node + table::DEFINITION_BYTES, lengths);
+        access.store_u64(top + (ROOT_HEADER_WORDS + slot) * WORD, node);
+        access.store_u64(top + root::SLOTS, slots.max(slot + 1));
+        access.store_u64(top + root::NEXT_SERIAL, serial.next().0);
+        free.pop();
+        Ok(TableId(slot as u32))
+    }
+
+    /// Removes a table and frees its slot; returns its node, which the caller retires with all that
+    /// it leads to. No thread changes the table any more.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`].
+    pub(crate) fn remove_table(&self, change: Change, table: TableId) -> Result<u64, MemoryError> {
+        let mut free = self.latch(change);
+        let access = self.memory.access();
+        let place = self.own_root(change)? + (ROOT_HEADER_WORDS + u64::from(table.0)) * WORD;
+        let node = access.load_u64(place);
+        access.store_u64(place, 0);
+        free.push(table);
+        Ok(node)
+    }
+
+    /// Passes the node of a table that was removed, its definition, and the nodes between it and
+    /// its segments to `retire`.
+    pub(crate) fn retire_table(&self, node: u64, retire: &mut impl FnMut(Retired)) {
+        let access = self.memory.access();
+        let children = |node: u64, header: u64, count: u64| {
+            let pointers = (header..header + count).map(move |at| node + at * WORD);
+            pointers.map(|place| access.load_u64(place)).filter(|child| *child != 0)
+        };
+        let mut retire_node = |offset: u64, size_bytes: u64| {
+            retire(Retired { offset, size_bytes, birth: access.load_u64(offset) });
+        };
+        for mid in children(node, TABLE_HEADER_WORDS, TABLE_MIDS) {
+            children(mid, 1, FANOUT).for_each(|leaf| retire_node(leaf, FAN_NODE_BYTES));
+            retire_node(mid, FAN_NODE_BYTES);
+        }
+        let lengths = access.load_u64(node + table::DEFINITION_BYTES);
+        let size_bytes = (lengths & u64::from(u32::MAX)) + (lengths >> 32);
+        let offset = access.load_u64(node + table::DEFINITION);
+        retire_node(node, TABLE_NODE_BYTES);
+        // It is as old as the table, which no node says: any snapshot may show it.
+        retire(Retired { offset, size_bytes, birth: 0 });
     }
 
     /// Adds a segment to a table; returns its number.
@@ -183,7 +256,7 @@ impl Directory {
 
     /// Seals the epoch before it takes the latch. Sealing waits for workers of an older epoch, and
     /// such a worker may be waiting for the latch.
-    fn latch(&self, change: Change) -> MutexGuard<'_, ()> {
+    fn latch(&self, change: Change) -> MutexGuard<'_, Vec<TableId>> {
         self.memory.seal(change.inside.epoch);
         self.latch.lock().unwrap_or_else(PoisonError::into_inner)
     }

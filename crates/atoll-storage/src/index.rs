@@ -199,6 +199,13 @@ impl<M: Machine> HashIndex<M> {
         (0..PARTS as u64).map(|part| self.part(part).resident_bytes()).sum()
     }
 
+    /// Gives the memory of the entries back to the system. No thread uses the index any more.
+    pub(crate) fn discard(&self) {
+        if self.parts.get().is_some() {
+            (0..PARTS as u64).for_each(|part| self.part(part).discard());
+        }
+    }
+
     /// Removes a row; returns whether the index had it.
     pub fn remove(&self, hash: u64, row: RowId) -> bool {
         let mut round = 0;

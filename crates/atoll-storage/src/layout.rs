@@ -7,15 +7,19 @@
 //! it changes the node.
 //!
 //! ```text
-//! root      magic | format | birth | tables | capacity | table node × capacity
-//! table     birth | table id | schema | schema bytes | segments | mid node × 59
+//! root      magic | format | birth | slots | capacity | next serial | table node × capacity
+//! table     birth | serial | definition | its bytes | segments | mid node × 59
 //! mid       birth | leaf node × 255
 //! leaf      birth | segment node × 255
 //! segment   birth | filled | columns | presence | its birth | capacity | 2 unused | columns
 //! columns   for each: values | birth | validity | birth | heap list | birth | min | max
 //! heap list entries | capacity | (block, bytes) × capacity
-//! schema    see crate::schema_codec
+//! definition schema, see crate::schema_codec | options, which the layer above encodes
 //! ```
+//!
+//! A table has a slot of the root; the position of the slot is the table's number ([`TableId`]). A
+//! slot with a null pointer is free, and gets another table later. The serial number
+//! ([`TableSerial`]) tells tables apart that had the same slot one after the other.
 //!
 //! The segments of a table are numbered from 0; segment `n` is entry `n % 255` of leaf `n / 255 %
 //! 255` of mid node `n / 255 / 255`.
@@ -33,16 +37,16 @@ pub const BITMAP_BYTES: u64 = bitmap_bytes(SEGMENT_ROWS as u64);
 /// "ATOLLDIR", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLDIR");
 /// Version number of this format; a reader refuses any other.
-pub const FORMAT: u64 = 2;
+pub const FORMAT: u64 = 3;
 
 /// Bytes of a word.
 pub const WORD: u64 = 8;
 
 /// Words of the root before its table pointers.
-pub const ROOT_HEADER_WORDS: u64 = 5;
-/// Table pointers of the first root. A root that is full is replaced by one of twice the capacity.
-pub const ROOT_TABLES_FIRST: u64 = 251;
-/// Most tables of a database.
+pub const ROOT_HEADER_WORDS: u64 = 6;
+/// Slots of the first root. A root that is full is replaced by one of twice the capacity.
+pub const ROOT_TABLES_FIRST: u64 = 250;
+/// Most tables of a database at a time.
 pub const TABLES_MAX: u64 = 65_536;
 
 /// Words of the table node before its mid pointers.
@@ -71,21 +75,23 @@ pub mod root {
     pub const FORMAT: u64 = WORD;
     /// Birth of the root.
     pub const BIRTH: u64 = 2 * WORD;
-    /// Tables in use.
-    pub const TABLES: u64 = 3 * WORD;
-    /// Capacity: table pointers that fit.
+    /// Slots that have ever been used.
+    pub const SLOTS: u64 = 3 * WORD;
+    /// Capacity: slots that fit.
     pub const CAPACITY: u64 = 4 * WORD;
+    /// The serial number of the next table.
+    pub const NEXT_SERIAL: u64 = 5 * WORD;
 }
 
 /// Offsets within a table node, in bytes.
 pub mod table {
     use super::WORD;
-    /// Number of the table, its position in the root.
-    pub const ID: u64 = WORD;
-    /// Its schema.
-    pub const SCHEMA: u64 = 2 * WORD;
-    /// Bytes of the schema.
-    pub const SCHEMA_BYTES: u64 = 3 * WORD;
+    /// Serial number of the table.
+    pub const SERIAL: u64 = WORD;
+    /// Its definition: its schema, and behind it its options.
+    pub const DEFINITION: u64 = 2 * WORD;
+    /// Bytes of the schema, and in the upper 32 bits those of the options.
+    pub const DEFINITION_BYTES: u64 = 3 * WORD;
     /// Segments in use.
     pub const SEGMENTS: u64 = 4 * WORD;
 }
@@ -203,6 +209,22 @@ impl RowId {
     }
 }
 
-/// Number of a table, its place in the root.
+/// Number of a table, its slot in the root. After the table has been dropped, another one gets the
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId(pub u32);
+
+/// Serial number of a table: no other table that the database has or had has the same. Logs and
+/// checkpoints name tables so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableSerial(pub u64);
+
+impl TableSerial {
+    /// Serial numbers are less than this, so that a decoded one can be added to.
+    pub const END: u64 = 1 << 62;
+
+    /// The serial number of the table that is created next.
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}

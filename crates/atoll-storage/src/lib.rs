@@ -33,7 +33,7 @@ pub mod zone;
 
 pub use directory::{Change, Directory};
 pub use error::StorageError;
-pub use layout::{RowId, SEGMENT_ROWS, TableId};
+pub use layout::{RowId, SEGMENT_ROWS, TableId, TableSerial};
 pub use segment::{DENSE_ROWS, Number, SegmentBuffer, ValuePlace};
-pub use table::{BulkSegments, Filling, KeyRun, PlainColumn, PredictorView, Slot, Table};
+pub use table::{BulkSegments, Filling, KeyRun, PlainColumn, PredictorView, Remains, Slot, Table};
 pub use types::{Column, DataType, Schema, Value};

@@ -10,8 +10,9 @@ use atoll_memory::View;
 use crate::error::StorageError;
 use crate::layout::{
     FAN_NODE_BYTES, FANOUT, FORMAT, MAGIC, ROOT_HEADER_WORDS, SEGMENTS_MAX, TABLE_HEADER_WORDS,
-    TABLE_NODE_BYTES, TABLES_MAX, TableId, WORD, bitmap_bytes, column, column_line, heap_list,
-    heap_list_bytes, is_capacity, root, segment, segment_node_bytes, table, values_bytes,
+    TABLE_NODE_BYTES, TABLES_MAX, TableId, TableSerial, WORD, bitmap_bytes, column, column_line,
+    heap_list, heap_list_bytes, is_capacity, root, segment, segment_node_bytes, table,
+    values_bytes,
 };
 use crate::schema_codec;
 use crate::types::{COLUMNS_MAX, DECLARED_BYTES_MAX, DataType, NAME_BYTES_MAX, Schema, Value};
@@ -19,16 +20,22 @@ use crate::zone;
 
 /// Largest schema that a reader accepts, in bytes.
 const SCHEMA_BYTES_MAX: u64 = (COLUMNS_MAX * (NAME_BYTES_MAX + 32) + DECLARED_BYTES_MAX) as u64;
+/// Largest options, in bytes.
+const OPTIONS_BYTES_MAX: u64 = 1 << 24;
 
 /// A table of a snapshot.
 #[derive(Debug, Clone)]
 pub struct TableView {
     /// Its number.
     pub id: TableId,
+    /// Its serial number.
+    pub serial: TableSerial,
     /// Its name.
     pub name: String,
     /// Its columns and primary key.
     pub schema: Schema,
+    /// Its options, see [`crate::Directory::add_table`].
+    pub options: Vec<u8>,
     /// Its segments.
     pub segments: u64,
     node: u64,
@@ -76,7 +83,16 @@ fn check(view: &View, what: &'static str, offset: u64, bytes: u64) -> Result<u64
     fits.then_some(offset).ok_or_else(|| corrupt(what, offset))
 }
 
-/// The tables that a root leads to.
+/// The serial number of the next table, as a root shows it.
+///
+/// # Errors
+/// [`StorageError::Corrupt`].
+pub fn next_serial(view: &View, top: u64) -> Result<TableSerial, StorageError> {
+    check(view, "root", top, ROOT_HEADER_WORDS * WORD)?;
+    Ok(TableSerial(view.load_u64(top + root::NEXT_SERIAL)))
+}
+
+/// The tables that a root leads to, in the order of their numbers.
 ///
 /// # Errors
 /// [`StorageError::Corrupt`].
@@ -85,31 +101,35 @@ pub fn tables(view: &View, top: u64) -> Result<Vec<TableView>, StorageError> {
     if view.load_u64(top + root::MAGIC) != MAGIC || view.load_u64(top + root::FORMAT) != FORMAT {
         return Err(corrupt("root of this format", top));
     }
-    let count = view.load_u64(top + root::TABLES);
+    let count = view.load_u64(top + root::SLOTS);
     if count > TABLES_MAX || count > view.load_u64(top + root::CAPACITY) {
-        return Err(corrupt("number of tables", top));
+        return Err(corrupt("number of slots", top));
     }
     check(view, "root", top, (ROOT_HEADER_WORDS + count) * WORD)?;
-    (0..count)
-        .map(|at| table_view(view, view.load_u64(top + (ROOT_HEADER_WORDS + at) * WORD), at))
-        .collect()
+    let node = |at| view.load_u64(top + (ROOT_HEADER_WORDS + at) * WORD);
+    (0..count).filter(|at| node(*at) != 0).map(|at| table_view(view, node(at), at)).collect()
 }
 
 fn table_view(view: &View, node: u64, at: u64) -> Result<TableView, StorageError> {
     check(view, "table", node, TABLE_NODE_BYTES)?;
     let segments = view.load_u64(node + table::SEGMENTS);
-    let bytes = view.load_u64(node + table::SCHEMA_BYTES);
-    if view.load_u64(node + table::ID) != at || segments > SEGMENTS_MAX {
+    let bytes = view.load_u64(node + table::DEFINITION_BYTES);
+    let serial = TableSerial(view.load_u64(node + table::SERIAL));
+    if serial.0 >= TableSerial::END || segments > SEGMENTS_MAX {
         return Err(corrupt("table", node));
     }
-    if bytes > SCHEMA_BYTES_MAX {
+    let (bytes, options_bytes) = (bytes & u64::from(u32::MAX), bytes >> 32);
+    if bytes > SCHEMA_BYTES_MAX || options_bytes > OPTIONS_BYTES_MAX {
         return Err(corrupt("schema", node));
     }
-    let text = check(view, "schema", view.load_u64(node + table::SCHEMA), bytes)?;
+    let text = view.load_u64(node + table::DEFINITION);
+    let text = check(view, "schema", text, bytes + options_bytes)?;
     let mut encoded = vec![0; bytes as usize];
     view.read(text, &mut encoded);
+    let mut options = vec![0; options_bytes as usize];
+    view.read(text + bytes, &mut options);
     let (name, schema) = schema_codec::decode(&encoded).ok_or_else(|| corrupt("schema", text))?;
-    Ok(TableView { id: TableId(at as u32), name, schema, segments, node })
+    Ok(TableView { id: TableId(at as u32), serial, name, schema, options, segments, node })
 }
 
 impl SegmentView {

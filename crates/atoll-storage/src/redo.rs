@@ -5,7 +5,7 @@
 //! times, as long as it applies the changes of a row in their order.
 //!
 //! ```text
-//! change = table | row | kind (1 byte) | bytes of all cells | cell × n     of a delete: no cells
+//! change = serial | row | kind (1 byte) | bytes of all cells | cell × n     of a delete: no cells
 //! cell   = column | 0 for NULL, else 1 + bytes | bytes        plain bytes, see crate::image
 //! ```
 //! Numbers are unsigned LEB128. Threads that share the work of recovery skip the changes of the
@@ -13,7 +13,7 @@
 //! so decoding trusts nothing.
 
 use crate::image::Plain;
-use crate::layout::{RowId, TableId};
+use crate::layout::{RowId, TableSerial};
 
 /// What happened to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,19 +112,19 @@ pub struct Begun(usize);
 const LEN_BYTES: usize = 2;
 
 /// Begins a change that puts or updates a row. Cells follow, and [`end`].
-pub fn begin(out: &mut Vec<u8>, table: TableId, row: RowId, kind: Kind) -> Begun {
+pub fn begin(out: &mut Vec<u8>, table: TableSerial, row: RowId, kind: Kind) -> Begun {
     head(out, table, row, kind);
     out.extend([0; LEN_BYTES]);
     Begun(out.len())
 }
 
 /// Writes the deletion of a row.
-pub fn delete(out: &mut Vec<u8>, table: TableId, row: RowId) {
+pub fn delete(out: &mut Vec<u8>, table: TableSerial, row: RowId) {
     head(out, table, row, Kind::Delete);
 }
 
-fn head(out: &mut Vec<u8>, table: TableId, row: RowId, kind: Kind) {
-    number(out, table.0.into());
+fn head(out: &mut Vec<u8>, table: TableSerial, row: RowId, kind: Kind) {
+    number(out, table.0);
     number(out, row.0);
     out.push(kind.byte());
 }
@@ -167,7 +167,7 @@ pub fn number(out: &mut Vec<u8>, mut value: u64) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The table.
-    pub table: TableId,
+    pub table: TableSerial,
     /// The row.
     pub row: RowId,
     /// What happened.
@@ -220,7 +220,7 @@ impl<'b> Changes<'b> {
     #[inline]
     fn step(&mut self) -> Option<(Head, Input<'b>)> {
         let input = &mut self.0;
-        let table = TableId(input.number()?.try_into().ok()?);
+        let table = TableSerial(input.number()?);
         let row = RowId(input.number()?);
         let kind = match input.take(1)?[0] {
             1 => Kind::Put,
@@ -345,13 +345,13 @@ mod tests {
 
     fn sample() -> Vec<u8> {
         let mut out = Vec::new();
-        let put = begin(&mut out, TableId(300), RowId(u64::MAX), Kind::Put);
+        let put = begin(&mut out, TableSerial(300), RowId(u64::MAX), Kind::Put);
         cell(&mut out, 0, Some(b"eight by"));
         cell(&mut out, 255, None);
         cell(&mut out, 2, Some(b""));
         end(&mut out, put);
-        delete(&mut out, TableId(0), RowId(0));
-        let update = begin(&mut out, TableId(1), RowId(9), Kind::Update);
+        delete(&mut out, TableSerial(0), RowId(0));
+        let update = begin(&mut out, TableSerial(1), RowId(9), Kind::Update);
         cell(&mut out, 7, Some(&[5; 300]));
         end(&mut out, update);
         out
@@ -363,7 +363,10 @@ mod tests {
         let changes: Vec<_> = Changes::new(&bytes).map(Option::unwrap).collect();
         assert_eq!(changes.len(), 3);
         let first = &changes[0];
-        assert_eq!(first.head, Head { table: TableId(300), row: RowId(u64::MAX), kind: Kind::Put });
+        assert_eq!(
+            first.head,
+            Head { table: TableSerial(300), row: RowId(u64::MAX), kind: Kind::Put }
+        );
         assert_eq!(first.cells, [(0, Some(&b"eight by"[..])), (255, None), (2, Some(&b""[..]))]);
         assert_eq!((changes[1].head.kind, changes[1].cells.len()), (Kind::Delete, 0));
         assert_eq!(changes[2].cells, [(7, Some(&[5; 300][..]))]);
@@ -405,7 +408,7 @@ mod tests {
         for len in [0, 1, 120, 130, 16_370, 16_380, 16_390, 3_000_000] {
             let (value, mut out) = (vec![6; len], Vec::new());
             for row in 0..3 {
-                let begun = begin(&mut out, TableId(1), RowId(row), Kind::Put);
+                let begun = begin(&mut out, TableSerial(1), RowId(row), Kind::Put);
                 cell(&mut out, 7, Some(&value));
                 cell(&mut out, 8, None);
                 end(&mut out, begun);

@@ -3,8 +3,12 @@
 //! Invariants
 //! - `STABLE-1`: a pointer in a list is null or leads to a value that lives as long as the list,
 //!   does not move and is never borrowed mutably. A pointer that is set never changes.
+//! - `STABLE-2`: in a [`SharedVec`] a pointer also becomes null again, and another value may
+//!   follow. The list has a reference to the value; it gives it to the thread that takes the value
+//!   out, which keeps it until no thread uses the value.
 
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicPtr;
 
 use atoll_machine::huge_pages::{self, Array, Need};
@@ -97,6 +101,67 @@ impl<T, M> Drop for StableVec<T, M> {
                 // SAFETY: made by `Box::into_raw` and stored in one entry only; a list that is
                 // being dropped is not borrowed.
                 drop(unsafe { Box::from_raw(value) });
+            }
+        }
+    }
+}
+
+/// A list of values that can be taken out again. See the module.
+pub struct SharedVec<T, M> {
+    pointers: Pointers<T, M>,
+}
+
+// SAFETY: the list owns references to its values (STABLE-2), which it gives to other threads.
+unsafe impl<T: Send + Sync, M> Send for SharedVec<T, M> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync, M> Sync for SharedVec<T, M> {}
+
+impl<T, M: Machine> Default for SharedVec<T, M> {
+    fn default() -> Self {
+        Self { pointers: Pointers::default() }
+    }
+}
+
+impl<T, M: Machine> SharedVec<T, M> {
+    /// The value at an index, if there is one.
+    #[inline]
+    pub fn get(&self, index: u64) -> Option<&T> {
+        // SAFETY: STABLE-2.
+        unsafe { pointer(&self.pointers, index).as_ref() }
+    }
+
+    /// Puts a value at an index.
+    ///
+    /// # Panics
+    /// When there is one.
+    pub fn put(&self, index: u64, value: Arc<T>) {
+        let mut pointers = self.pointers.lock();
+        assert!(self.get(index).is_none(), "a value is taken out first");
+        let value = Arc::into_raw(value).cast_mut();
+        set::<T, M>(&pointers.entries(index as usize + 1)[index as usize], value);
+    }
+
+    /// Takes the value at an index out of the list.
+    ///
+    /// # Safety
+    /// The caller keeps the result until no thread uses a reference that [`SharedVec::get`] has
+    /// returned for it.
+    pub unsafe fn take(&self, index: u64) -> Option<Arc<T>> {
+        let mut pointers = self.pointers.lock();
+        let value = ptr::from_ref(self.get(index)?);
+        set::<T, M>(&pointers.entries(index as usize + 1)[index as usize], ptr::null_mut());
+        // SAFETY: STABLE-2; the reference of the list is given away once.
+        Some(unsafe { Arc::from_raw(value) })
+    }
+}
+
+impl<T, M> Drop for SharedVec<T, M> {
+    fn drop(&mut self) {
+        for entry in self.pointers.current() {
+            let value = entry.load(Ordering::Acquire);
+            if !value.is_null() {
+                // SAFETY: STABLE-2; a list that is being dropped is not borrowed.
+                drop(unsafe { Arc::from_raw(value) });
             }
         }
     }
@@ -288,7 +353,6 @@ impl<T, M: Machine> PerRow<T, M> {
 #[cfg(test)]
 mod tests {
     use atoll_machine::Native;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, AtomicU64};
 
     use super::*;
@@ -327,6 +391,24 @@ mod tests {
         });
         assert_eq!(made.into_inner(), 2000);
         assert_eq!(Arc::strong_count(&counted), 2001);
+        drop(list);
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn a_value_that_was_taken_out_makes_room_for_another_and_each_is_dropped_once() {
+        let (list, counted) = (SharedVec::<_, Native>::default(), Arc::new(()));
+        let value = |number: u64| Arc::new((Arc::clone(&counted), number));
+        (0..100).for_each(|index| list.put(index, value(index)));
+        // SAFETY: no reference to the value is used afterwards.
+        let taken = unsafe { list.take(7) };
+        assert_eq!(taken.map(|value| value.1), Some(7));
+        // SAFETY: as above.
+        assert!(list.get(7).is_none() && unsafe { list.take(1000) }.is_none());
+        list.put(7, value(1007));
+        let at = |index| list.get(index).map(|value| value.1);
+        assert_eq!((at(7), at(8)), (Some(1007), Some(8)));
+        assert_eq!(Arc::strong_count(&counted), 101);
         drop(list);
         assert_eq!(Arc::strong_count(&counted), 1);
     }

@@ -12,7 +12,7 @@
 //! a copy. The layout of an entry is
 //!
 //! ```text
-//! epoch | table (32 bits), column (16), kind (8), flags (8) | row | image words × width / 8
+//! epoch | table (32 bits), column (16), image words (13), kind (2), set (1) | row | image words
 //! ```
 //!
 //! Invariants
@@ -29,6 +29,7 @@ use atoll_machine::huge_pages::{self, Array, Need};
 use atoll_machine::{Machine, Ordering};
 
 use crate::layout::{RowId, TableId};
+use crate::types::FIXED_BINARY_BYTES_MAX;
 
 /// Words of the first chunk: 4 KiB.
 const CHUNK_WORDS: usize = 1 << 9;
@@ -36,9 +37,15 @@ const CHUNK_WORDS: usize = 1 << 9;
 const CHUNK_WORDS_MAX: usize = 1 << 17;
 const HEADER_WORDS: usize = 3;
 
-const KIND_VALUE: u8 = 1;
-const KIND_PRESENCE: u8 = 2;
-const FLAG_SET: u8 = 1;
+/// In the lowest bits of a header: the value was valid, or the slot was present.
+const SET: u64 = 1;
+const KIND_VALUE: u64 = 1 << 1;
+const KIND_PRESENCE: u64 = 2 << 1;
+const KIND: u64 = 3 << 1;
+const IMAGE_SHIFT: u32 = 3;
+const IMAGE_BITS: u32 = 13;
+const _: () = assert!(FIXED_BINARY_BYTES_MAX as usize / 8 < 1 << IMAGE_BITS);
+const _: () = assert!(KIND < 1 << IMAGE_SHIFT && IMAGE_SHIFT + IMAGE_BITS == 16);
 
 /// The before image of one change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,12 +128,17 @@ impl Chunk {
     }
 
     /// The header word of the entry that begins at word `at`, and the number of words of its image.
-    fn entry(&self, at: usize, width: impl Fn(TableId, u16) -> usize) -> (u64, usize) {
+    fn entry(&self, at: usize) -> (u64, usize) {
         let header = self.words[at + 1].load(Ordering::Relaxed);
-        let (table, column) = (TableId((header >> 32) as u32), (header >> 16) as u16);
-        let has_image = (header >> 8) as u8 == KIND_VALUE;
-        (header, if has_image { width(table, column).div_ceil(8) } else { 0 })
+        (header, image_words(header))
     }
+}
+
+/// The number of words of the image of an entry with this header. The entry itself says it, since a
+/// taker of a snapshot may read it after its table was dropped.
+#[inline(always)]
+fn image_words(header: u64) -> usize {
+    (header >> IMAGE_SHIFT) as usize & ((1 << IMAGE_BITS) - 1)
 }
 
 /// The undo list of a transaction. Only the thread that executes the transaction pushes; takers of
@@ -174,15 +186,16 @@ impl<M: Machine> UndoList<M> {
     pub fn push(&mut self, epoch: u64, table: TableId, row: RowId, was: Before<'_>) -> bool {
         match was {
             Before::Value { column, valid, image } => {
-                let header = what(table, column, KIND_VALUE, valid);
-                self.push_words([epoch, header, row.0], image.len().div_ceil(8), |words| {
+                let image_words = image.len().div_ceil(8);
+                let header = what(table, column, KIND_VALUE, valid, image_words);
+                self.push_words([epoch, header, row.0], image_words, |words| {
                     for (word, bytes) in words.iter().zip(image.chunks(8)) {
                         word.store(padded(bytes), Ordering::Relaxed);
                     }
                 })
             }
             Before::Presence(present) => {
-                let header = what(table, 0, KIND_PRESENCE, present);
+                let header = what(table, 0, KIND_PRESENCE, present, 0);
                 self.push_words([epoch, header, row.0], 0, |_| ())
             }
         }
@@ -198,8 +211,9 @@ impl<M: Machine> UndoList<M> {
         bytes: usize,
         image: impl FnOnce(&[AtomicU64]),
     ) -> bool {
-        let header = what(table, column, KIND_VALUE, valid);
-        self.push_words([epoch, header, row.0], bytes.div_ceil(8), image)
+        let image_words = bytes.div_ceil(8);
+        let header = what(table, column, KIND_VALUE, valid, image_words);
+        self.push_words([epoch, header, row.0], image_words, image)
     }
 
     #[inline(always)]
@@ -244,11 +258,7 @@ impl<M: Machine> UndoList<M> {
     }
 
     /// Calls `body` with what each entry has replaced, in the order of writing. Allocates nothing.
-    pub fn each(
-        &self,
-        width: impl Fn(TableId, u16) -> usize,
-        mut body: impl FnMut(TableId, RowId, Replaced),
-    ) {
+    pub fn each(&self, mut body: impl FnMut(TableId, RowId, Replaced)) {
         for chunk in &self.chunks {
             let mut rest = &chunk.words[..chunk.len.load(Ordering::Acquire)];
             M::read(rest.as_ptr().cast(), size_of_val(rest));
@@ -256,8 +266,8 @@ impl<M: Machine> UndoList<M> {
             while let [_epoch, header, row, tail @ ..] = rest {
                 let (header, row) = (word(header), RowId(word(row)));
                 let (table, column) = (TableId((header >> 32) as u32), (header >> 16) as u16);
-                if (header >> 8) as u8 == KIND_PRESENCE {
-                    body(table, row, Replaced::Presence(header as u8 & FLAG_SET != 0));
+                if header & KIND == KIND_PRESENCE {
+                    body(table, row, Replaced::Presence(header & SET != 0));
                     rest = tail;
                     continue;
                 }
@@ -266,7 +276,7 @@ impl<M: Machine> UndoList<M> {
                     bytes.copy_from_slice(&word(image).to_le_bytes());
                 }
                 body(table, row, Replaced::Value { column, start });
-                rest = &tail[width(table, column).div_ceil(8)..];
+                rest = &tail[image_words(header)..];
             }
         }
     }
@@ -308,25 +318,21 @@ pub struct Backwards {
 const KEPT_MAX: usize = 4096;
 
 impl Backwards {
-    /// Begins at the end of a list. `width` as in [`parse`].
-    pub fn begin<M>(&mut self, list: &UndoList<M>, width: impl Fn(TableId, u16) -> usize) {
+    /// Begins at the end of a list.
+    pub fn begin<M>(&mut self, list: &UndoList<M>) {
         self.left.clear();
         for (number, chunk) in list.chunks.iter().enumerate() {
             let (mut at, len) = (0, chunk.len.load(Ordering::Acquire));
             while at < len {
                 self.left.push((number, at));
-                let (_, image_words) = chunk.entry(at, &width);
+                let (_, image_words) = chunk.entry(at);
                 at += HEADER_WORDS + image_words;
             }
         }
     }
 
     /// The entry before the one that was returned last: its table, its row and the before image.
-    pub fn step<M: Machine>(
-        &mut self,
-        list: &UndoList<M>,
-        width: impl Fn(TableId, u16) -> usize,
-    ) -> Option<(TableId, RowId, Before<'_>)> {
+    pub fn step<M: Machine>(&mut self, list: &UndoList<M>) -> Option<(TableId, RowId, Before<'_>)> {
         let Some((number, at)) = self.left.pop() else {
             if self.left.capacity() > KEPT_MAX {
                 self.left = Vec::new();
@@ -334,15 +340,15 @@ impl Backwards {
             return None;
         };
         let chunk = &list.chunks[number];
-        let (header, image_words) = chunk.entry(at, width);
+        let (header, image_words) = chunk.entry(at);
         let entry = &chunk.words[at..at + HEADER_WORDS + image_words];
         M::read(entry.as_ptr().cast(), size_of_val(entry));
-        let set = header as u8 & FLAG_SET != 0;
+        let set = header & SET != 0;
         self.image.clear();
         for word in &chunk.words[at + HEADER_WORDS..][..image_words] {
             self.image.extend(word.load(Ordering::Relaxed).to_le_bytes());
         }
-        let was = if (header >> 8) as u8 == KIND_PRESENCE {
+        let was = if header & KIND == KIND_PRESENCE {
             Before::Presence(set)
         } else {
             Before::Value { column: (header >> 16) as u16, valid: set, image: &self.image }
@@ -352,30 +358,25 @@ impl Backwards {
     }
 }
 
-/// Decodes the entries of a list. `width` returns the bytes of a column's image, 0 for a column
-/// that does not exist. `None` for words that are not a list: they may come from shared memory.
-pub fn parse(words: &[u64], width: impl Fn(TableId, u16) -> usize) -> Option<Vec<Entry>> {
-    parse_up_to(words, u64::MAX, width)
+/// Decodes the entries of a list; `None` for words that are not a list: they may come from shared
+/// memory. Then an image may also have another width than its column.
+pub fn parse(words: &[u64]) -> Option<Vec<Entry>> {
+    parse_up_to(words, u64::MAX)
 }
 
 /// Decodes the entries up to an epoch, of a list to which its worker may be writing under a later
 /// epoch. The entries behind them may be incomplete and are not read. The epochs in a list never
 /// decrease.
-pub fn parse_up_to(
-    words: &[u64],
-    epoch: u64,
-    width: impl Fn(TableId, u16) -> usize,
-) -> Option<Vec<Entry>> {
+pub fn parse_up_to(words: &[u64], epoch: u64) -> Option<Vec<Entry>> {
     let mut out = Vec::new();
     let mut rest = words;
     while rest.first().is_some_and(|written| *written <= epoch) {
         let (header, tail) = rest.split_at_checked(HEADER_WORDS)?;
         let (table, column) = (TableId((header[1] >> 32) as u32), (header[1] >> 16) as u16);
-        let set = header[1] as u8 & FLAG_SET != 0;
-        let (was, used) = match (header[1] >> 8) as u8 {
+        let (set, used) = (header[1] & SET != 0, image_words(header[1]));
+        let (was, used) = match header[1] & KIND {
             KIND_PRESENCE => (Was::Presence(set), 0),
             KIND_VALUE => {
-                let used = width(table, column).div_ceil(8);
                 let image = tail.get(..used).filter(|_| used > 0)?;
                 let image = image.iter().flat_map(|word| word.to_le_bytes()).collect();
                 (Was::Value { column, valid: set, image }, used)
@@ -394,14 +395,17 @@ pub fn write(entry: &Entry, out: &mut Vec<u64>) {
         Was::Value { column, valid, image } => (*column, KIND_VALUE, *valid, &image[..]),
         Was::Presence(present) => (0, KIND_PRESENCE, *present, &[][..]),
     };
-    out.extend([entry.epoch, what(entry.table, column, kind, set), entry.row.0]);
+    let words = image.len().div_ceil(8);
+    out.extend([entry.epoch, what(entry.table, column, kind, set, words), entry.row.0]);
     out.extend(image.chunks(8).map(padded));
 }
 
 /// The header word of an entry.
-fn what(table: TableId, column: u16, kind: u8, set: bool) -> u64 {
-    let flags = if set { FLAG_SET } else { 0 };
-    u64::from(table.0) << 32 | u64::from(column) << 16 | u64::from(kind) << 8 | u64::from(flags)
+#[inline(always)]
+fn what(table: TableId, column: u16, kind: u64, set: bool, image_words: usize) -> u64 {
+    debug_assert!(image_words < 1 << IMAGE_BITS);
+    let words = (image_words as u64) << IMAGE_SHIFT;
+    u64::from(table.0) << 32 | u64::from(column) << 16 | words | kind | u64::from(set)
 }
 
 /// Up to 8 bytes of an image as a word, padded with zeroes.
@@ -454,31 +458,28 @@ mod tests {
         let mut list = UndoList::<Native>::default();
         fill(&mut list, 500);
         assert!(list.chunks().len() > 1);
-        let words = |chunk: &Arc<Chunk>| parse(&chunk.words(), |_, _| WIDTH).unwrap();
+        let words = |chunk: &Arc<Chunk>| parse(&chunk.words()).unwrap();
         let entries: Vec<_> = list.chunks().iter().flat_map(words).collect();
         assert_eq!(entries.len(), 500);
         for (i, entry) in entries.iter().enumerate() {
             assert_eq!((entry.epoch, entry.row), (i as u64, RowId((i as u64) << 20)));
         }
         let mut at = 0;
-        list.each(
-            |_, _| WIDTH,
-            |table, row, replaced| {
-                let entry = &entries[at];
-                let expected = match &entry.was {
-                    Was::Presence(present) => Replaced::Presence(*present),
-                    Was::Value { column, image, .. } => {
-                        Replaced::Value { column: *column, start: image[..16].try_into().unwrap() }
-                    }
-                };
-                assert_eq!((table, row, replaced), (entry.table, entry.row, expected));
-                at += 1;
-            },
-        );
+        list.each(|table, row, replaced| {
+            let entry = &entries[at];
+            let expected = match &entry.was {
+                Was::Presence(present) => Replaced::Presence(*present),
+                Was::Value { column, image, .. } => {
+                    Replaced::Value { column: *column, start: image[..16].try_into().unwrap() }
+                }
+            };
+            assert_eq!((table, row, replaced), (entry.table, entry.row, expected));
+            at += 1;
+        });
         assert_eq!(at, 500);
         let mut backwards = Backwards::default();
         for _ in 0..2 {
-            backwards.begin(&list, |_, _| WIDTH);
+            backwards.begin(&list);
             for entry in entries.iter().rev() {
                 let was = match &entry.was {
                     Was::Presence(present) => Before::Presence(*present),
@@ -486,14 +487,14 @@ mod tests {
                         Before::Value { column: *column, valid: *valid, image }
                     }
                 };
-                let step = backwards.step(&list, |_, _| WIDTH);
+                let step = backwards.step(&list);
                 assert_eq!(step, Some((entry.table, entry.row, was)));
             }
-            assert_eq!(backwards.step(&list, |_, _| WIDTH), None);
+            assert_eq!(backwards.step(&list), None);
         }
         let mut words = Vec::new();
         entries.iter().for_each(|entry| write(entry, &mut words));
-        assert_eq!(parse(&words, |_, _| WIDTH).unwrap(), entries);
+        assert_eq!(parse(&words).unwrap(), entries);
     }
 
     #[test]
@@ -527,16 +528,18 @@ mod tests {
         list.push(6, TableId(0), RowId(2), Before::Presence(true));
         let mut words = list.chunks()[0].words();
         words[4] = u64::MAX; // a header half written
-        let found = parse_up_to(&words, 5, |_, _| 8).unwrap();
+        let found = parse_up_to(&words, 5).unwrap();
         assert_eq!(found.iter().map(|entry| entry.row).collect::<Vec<_>>(), [RowId(1)]);
-        assert!(parse(&words, |_, _| 8).is_none());
+        assert!(parse(&words).is_none());
     }
 
     #[test]
     fn words_that_are_no_list_are_refused() {
-        assert!(parse(&[1, 2], |_, _| 8).is_none());
-        assert!(parse(&[1, 0xff00, 3], |_, _| 8).is_none());
-        assert!(parse(&[1, u64::from(KIND_VALUE) << 8, 3], |_, _| 8).is_none());
-        assert!(parse(&[1, u64::from(KIND_VALUE) << 8, 3, 4], |_, _| 0).is_none());
+        let value = what(TableId(0), 0, KIND_VALUE, true, 1);
+        assert!(parse(&[1, 2]).is_none());
+        assert!(parse(&[1, KIND, 3]).is_none());
+        assert!(parse(&[1, value, 3]).is_none());
+        assert!(parse(&[1, KIND_VALUE, 3, 4]).is_none());
+        assert_eq!(parse(&[1, value, 3, 4]).unwrap().len(), 1);
     }
 }

@@ -8,7 +8,7 @@ use atoll_machine::Native;
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::redo::{Head, Kind};
 use atoll_storage::{
-    Change, Column, DataType, Directory, RowId, Schema, StorageError, Table, TableId, Value,
+    Change, Column, DataType, Directory, RowId, Schema, StorageError, Table, TableSerial, Value,
 };
 
 fn table() -> (Table<Native>, Arc<Memory>) {
@@ -25,7 +25,7 @@ fn table() -> (Table<Native>, Arc<Memory>) {
     let mut member = memory.join().unwrap();
     let section = member.enter();
     let change = Change::forward(section.inside());
-    let table = Table::create(&directory, change, "table", schema).unwrap();
+    let table = Table::create(&directory, change, TableSerial(0), "table", (schema, &[])).unwrap();
     table.add_segments(change, 1).unwrap();
     drop(section);
     drop(member);
@@ -39,7 +39,7 @@ fn a_row_has_each_column_once() {
     let section = member.enter();
     let change = Change::forward(section.inside());
     let (one, two) = (1i64.to_le_bytes(), 2i64.to_le_bytes());
-    let put = |row| Head { table: TableId(0), row: RowId(row), kind: Kind::Put };
+    let put = |row| Head { table: TableSerial(0), row: RowId(row), kind: Kind::Put };
     table.redo(change, put(0), &[(1, Some(b"in any order")), (0, Some(&one))]).unwrap();
     for cells in [vec![(0, Some(&two[..])), (0, Some(&two))], vec![(1, None), (1, None)]] {
         for row in [0, 1] {

@@ -164,7 +164,7 @@ impl<M: Machine> Ground<M> {
         pause();
         let cut = memory.cut();
         pause();
-        let mut patch = self.engine.open_at(&taking, cut.epoch);
+        let mut patch = taking.collect(cut.epoch);
         patch.truncate(if patched { usize::MAX } else { 0 });
         drop(taking);
         pause();

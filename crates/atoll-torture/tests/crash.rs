@@ -84,3 +84,8 @@ fn a_skipped_fence_of_persistent_memory_is_found() {
     let (unit, skipped) = (WORD_BYTES, Some(Skipped::Fence));
     is_found_as(How { unit, skipped, ..How::default() }, "");
 }
+
+#[test]
+fn a_recovery_that_takes_a_table_for_its_successor_in_the_slot_is_found() {
+    is_found(Planted::SuccessorInSlot);
+}

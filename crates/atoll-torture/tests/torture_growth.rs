@@ -90,7 +90,7 @@ fn shown<S: Scheme<Stepped>>(engine: &Pool<S, Stepped>) -> ([i64; CHANGED as usi
     let memory = engine.memory();
     let taking = engine.taking();
     let cut = memory.cut();
-    let patch: Vec<Entry> = engine.open_at(&taking, cut.epoch);
+    let patch: Vec<Entry> = taking.collect(cut.epoch);
     drop(taking);
     // Transactions go on meanwhile.
     (0..3).for_each(|_| Stepped::wait(0));

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use atoll_machine::{Machine, Native};
 use atoll_memory::Memory;
-use atoll_storage::undo::Entry;
-use atoll_storage::{Directory, Schema, StorageError, Table, TableId, Value};
+use atoll_storage::{Directory, Schema, StorageError, Table, TableId, TableSerial, Value};
 
 pub use crate::any_txn::AnyTxn;
 use crate::bulk::{Loaded, RowSource};
@@ -51,7 +50,14 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     /// As there.
     fn index(&self, table: &Table<M>, name: &str) -> Result<usize, OpError>;
     /// [`Engine::indexes`].
-    fn indexes(&self, table: TableId) -> Vec<IndexSpec>;
+    fn indexes(&self, table: &Table<M>) -> Vec<IndexSpec>;
+    /// [`Engine::drop_table`].
+    ///
+    /// # Errors
+    /// As there.
+    fn drop_table(&self, table: &Table<M>) -> Result<(), OpError>;
+    /// [`Engine::free_dropped`].
+    fn free_dropped(&self) -> bool;
     /// [`Engine::record_to`].
     fn record_to(&self, journal: Arc<dyn Journal>);
     /// [`Engine::restore_table`].
@@ -59,6 +65,13 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     /// # Errors
     /// As there.
     fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError>;
+    /// [`Engine::next_serial`].
+    fn next_serial(&self) -> TableSerial;
+    /// [`Engine::raise_serial`].
+    ///
+    /// # Errors
+    /// As there.
+    fn raise_serial(&self, serial: TableSerial) -> Result<(), StorageError>;
     /// [`Engine::index_restored`].
     ///
     /// # Errors
@@ -80,7 +93,7 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
         threads: usize,
     ) -> Result<Loaded, OpError>;
     /// [`Engine::table_options`].
-    fn table_options(&self, table: TableId) -> TableOptions;
+    fn table_options(&self, table: &Table<M>) -> TableOptions;
     /// [`Engine::resident_bytes`].
     fn resident_bytes(&self) -> ResidentBytes;
     /// [`Engine::all_tables`].
@@ -102,8 +115,6 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     fn counts(&self) -> Counts;
     /// [`Engine::taking`].
     fn taking(&self) -> Taking<'_, M>;
-    /// [`Engine::open_at`].
-    fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry>;
 }
 
 impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
@@ -128,7 +139,7 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
         self.engine().index(table, name)
     }
 
-    fn indexes(&self, table: TableId) -> Vec<IndexSpec> {
+    fn indexes(&self, table: &Table<M>) -> Vec<IndexSpec> {
         self.engine().indexes(table)
     }
 
@@ -138,6 +149,14 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
 
     fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError> {
         self.engine().restore_table(described)
+    }
+
+    fn next_serial(&self) -> TableSerial {
+        self.engine().next_serial()
+    }
+
+    fn raise_serial(&self, serial: TableSerial) -> Result<(), StorageError> {
+        self.engine().raise_serial(serial)
     }
 
     fn index_restored(
@@ -158,7 +177,15 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
         self.engine().load(table, source, threads)
     }
 
-    fn table_options(&self, table: TableId) -> TableOptions {
+    fn drop_table(&self, table: &Table<M>) -> Result<(), OpError> {
+        self.engine().drop_table(table)
+    }
+
+    fn free_dropped(&self) -> bool {
+        self.engine().free_dropped()
+    }
+
+    fn table_options(&self, table: &Table<M>) -> TableOptions {
         self.engine().table_options(table)
     }
 
@@ -196,10 +223,6 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
 
     fn taking(&self) -> Taking<'_, M> {
         self.engine().taking()
-    }
-
-    fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry> {
-        self.engine().open_at(taking, epoch)
     }
 }
 

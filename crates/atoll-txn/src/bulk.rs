@@ -14,8 +14,6 @@
 //! - `LOAD-2`: from the claim to the end of the load no transaction can insert into the table
 //!   (`BULK-1`). It is told to try again.
 
-use std::sync::Arc;
-
 use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_storage::index::{BuiltIndex, HashedRows, IndexBuild};
 use atoll_storage::key;
@@ -23,7 +21,8 @@ use atoll_storage::ordered::{BuiltTree, EntryRun};
 use atoll_storage::redo::Redo;
 use atoll_storage::table::hash_buffered;
 use atoll_storage::{
-    BulkSegments, Change, KeyRun, RowId, Schema, SegmentBuffer, Slot, Table, TableId, Value,
+    BulkSegments, Change, KeyRun, RowId, Schema, SegmentBuffer, Slot, Table, TableId, TableSerial,
+    Value,
 };
 
 use crate::engine::Engine;
@@ -81,7 +80,7 @@ impl LoadLog {
     fn write(
         &mut self,
         tablespace: u32,
-        (table, number): (TableId, u64),
+        (table, number): (TableSerial, u64),
         rows: &SegmentBuffer,
     ) -> Result<(), JournalError> {
         rows.write_down(table, number, self.redo.part(tablespace));
@@ -120,9 +119,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         source: &dyn RowSource,
         threads: usize,
     ) -> Result<Loaded, OpError> {
-        if !Arc::ptr_eq(table.memory(), self.memory()) {
-            return Err(OpError::ForeignTable(table.name().to_owned()));
-        }
+        self.check_table(table)?;
         let context = self.tables.context(table.id());
         let Some(bulk) = table.begin_bulk().filter(|_| context.is_untouched()) else {
             return Ok(Loaded::Used);
@@ -352,7 +349,7 @@ fn build_segments<S: Scheme<M>, M: Machine>(
             }
         }
         if let Some(log) = &mut *log.take() {
-            log.write(context.tablespace, (table.id(), number), &rows)?;
+            log.write(context.tablespace, (table.serial(), number), &rows)?;
         }
         count.fetch_add(rows.rows() as u64, Ordering::Relaxed);
     }

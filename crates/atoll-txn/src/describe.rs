@@ -1,23 +1,24 @@
 //! The definition of a table as bytes, which logs and checkpoint stores contain.
 //!
 //! ```text
-//! id | tablespace | replicated | schema bytes | schema (atoll_storage::schema_codec)
-//! indexes | (unique | name bytes | name | columns | position × columns) × indexes
+//! serial | tablespace | replicated | schema bytes | schema (atoll_storage::schema_codec) | indexes
+//! indexes = count | (unique | name bytes | name | columns | position × columns) × count
+//! options = tablespace | replicated | indexes                        in the directory of tables
 //! ```
 //! Numbers are encoded as in [`atoll_storage::redo`]. The bytes come from a medium, so the decoder
 //! checks everything.
 
 use atoll_storage::redo::{Input, number};
 use atoll_storage::types::COLUMNS_MAX;
-use atoll_storage::{Schema, schema_codec};
+use atoll_storage::{Schema, TableSerial, schema_codec};
 
 use crate::tables::{INDEXES_MAX, IndexSpec, TableOptions};
 
 /// A decoded definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// Its number.
-    pub id: u32,
+    /// Its serial number.
+    pub serial: TableSerial,
     /// Its name.
     pub name: String,
     /// Its columns and primary key.
@@ -27,42 +28,75 @@ pub struct Description {
 }
 
 /// Encodes a table's definition.
-pub fn encode(id: u32, name: &str, schema: &Schema, options: &TableOptions) -> Vec<u8> {
+pub fn encode(serial: TableSerial, name: &str, schema: &Schema, options: &TableOptions) -> Vec<u8> {
     let mut out = Vec::new();
-    number(&mut out, id.into());
+    number(&mut out, serial.0);
     number(&mut out, options.tablespace.unwrap_or(0).into());
     number(&mut out, options.replicated.into());
     let encoded = schema_codec::encode(name, schema);
     number(&mut out, encoded.len() as u64);
     out.extend(encoded);
-    number(&mut out, options.indexes.len() as u64);
-    for index in &options.indexes {
-        number(&mut out, index.unique.into());
-        number(&mut out, index.name.len() as u64);
+    encode_indexes(schema, &options.indexes, &mut out);
+    out
+}
+
+/// Encodes the options of a table, which the directory keeps beside its schema.
+pub fn encode_options(schema: &Schema, options: &TableOptions) -> Vec<u8> {
+    let mut out = Vec::new();
+    number(&mut out, options.tablespace.unwrap_or(0).into());
+    number(&mut out, options.replicated.into());
+    encode_indexes(schema, &options.indexes, &mut out);
+    out
+}
+
+fn encode_indexes(schema: &Schema, indexes: &[IndexSpec], out: &mut Vec<u8>) {
+    number(out, indexes.len() as u64);
+    for index in indexes {
+        number(out, index.unique.into());
+        number(out, index.name.len() as u64);
         out.extend(index.name.as_bytes());
-        number(&mut out, index.columns.len() as u64);
+        number(out, index.columns.len() as u64);
         for column in &index.columns {
             let position = schema.position(column).expect("the index was checked");
-            number(&mut out, position as u64);
+            number(out, position as u64);
         }
     }
-    out
 }
 
 /// Decodes a table's definition; `None` if the bytes are invalid.
 pub fn decode(bytes: &[u8]) -> Option<Description> {
     let mut input = Input(bytes);
-    let id = input.number()?.try_into().ok()?;
+    let serial = serial(&mut input)?;
     let tablespace = Some(input.number()?.try_into().ok()?);
     let replicated = flag(&mut input)?;
     let len = input.number()?.try_into().ok()?;
     let (name, schema) = schema_codec::decode(input.take(len)?)?;
+    let indexes = decode_indexes(&mut input, &schema)?;
+    let options = TableOptions { indexes, replicated, tablespace };
+    input.0.is_empty().then_some(Description { serial, name, schema, options })
+}
+
+/// Decodes the options of a table with this schema; `None` if the bytes are invalid.
+pub fn decode_options(bytes: &[u8], schema: &Schema) -> Option<TableOptions> {
+    let mut input = Input(bytes);
+    let tablespace = Some(input.number()?.try_into().ok()?);
+    let replicated = flag(&mut input)?;
+    let indexes = decode_indexes(&mut input, schema)?;
+    input.0.is_empty().then_some(TableOptions { indexes, replicated, tablespace })
+}
+
+/// Reads a serial number; `None` for a number that is too large for one.
+pub fn serial(input: &mut Input<'_>) -> Option<TableSerial> {
+    input.number().filter(|serial| *serial < TableSerial::END).map(TableSerial)
+}
+
+fn decode_indexes(input: &mut Input<'_>, schema: &Schema) -> Option<Vec<IndexSpec>> {
     let mut indexes = Vec::new();
     for _ in 0..input.number()? {
         if indexes.len() == INDEXES_MAX {
             return None;
         }
-        let unique = flag(&mut input)?;
+        let unique = flag(input)?;
         let len = input.number()?.try_into().ok()?;
         let name = String::from_utf8(input.take(len)?.to_vec()).ok()?;
         let mut columns = Vec::new();
@@ -75,8 +109,7 @@ pub fn decode(bytes: &[u8]) -> Option<Description> {
         }
         indexes.push(IndexSpec { name, columns, unique });
     }
-    let options = TableOptions { indexes, replicated, tablespace };
-    input.0.is_empty().then_some(Description { id, name, schema, options })
+    Some(indexes)
 }
 
 fn flag(input: &mut Input<'_>) -> Option<bool> {
@@ -109,9 +142,10 @@ mod tests {
     #[test]
     fn a_table_comes_back_as_it_was() {
         let (schema, options) = sample();
-        let found = decode(&encode(7, "people", &schema, &options)).unwrap();
-        assert_eq!((found.id, &found.name[..]), (7, "people"));
-        assert_eq!((found.schema, found.options), (schema, options));
+        let found = decode(&encode(TableSerial(7), "people", &schema, &options)).unwrap();
+        assert_eq!((found.serial, &found.name[..]), (TableSerial(7), "people"));
+        assert_eq!((&found.schema, &found.options), (&schema, &options));
+        assert_eq!(decode_options(&encode_options(&schema, &options), &schema), Some(options));
     }
 
     #[test]
@@ -120,7 +154,7 @@ mod tests {
         for (count, fits) in [(COLUMNS_MAX, true), (COLUMNS_MAX + 1, false)] {
             let mut options = options.clone();
             options.indexes[0].columns = vec!["name".into(); count];
-            let found = decode(&encode(7, "people", &schema, &options));
+            let found = decode(&encode(TableSerial(7), "people", &schema, &options));
             assert_eq!(found.is_some(), fits, "{count} columns");
         }
     }
@@ -128,9 +162,13 @@ mod tests {
     #[test]
     fn bytes_cut_short_or_changed_end_without_a_panic() {
         let (schema, options) = sample();
-        let bytes = encode(7, "people", &schema, &options);
+        let bytes = encode(TableSerial(7), "people", &schema, &options);
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len]).is_none(), "{len} bytes");
+        }
+        let short = encode_options(&schema, &options);
+        for len in 0..short.len() {
+            assert!(decode_options(&short[..len], &schema).is_none(), "{len} bytes");
         }
         for at in 0..bytes.len() {
             for value in [0, 1, 0x7f, 0xff] {

@@ -9,17 +9,17 @@ use std::sync::{Arc, OnceLock};
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_memory::Memory;
-use atoll_storage::stable::StableVec;
-use atoll_storage::undo::Entry;
-use atoll_storage::{Change, Directory, Schema, StorageError, Table, TableId, Value};
+use atoll_storage::{Change, Directory, Schema, StorageError, Table, TableSerial, Value};
 
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
 use crate::error::OpError;
-use crate::journal::{Journal, Recorder};
+use crate::journal::{Definition, Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::scheme::{Scheme, TXNS_MAX};
-use crate::tables::{IndexSpec, ResidentBytes, STRIPES, TableContext, TableOptions, Tables};
+use crate::tables::{
+    Dropped, IndexSpec, ResidentBytes, STRIPES, TableContext, TableOptions, Tables,
+};
 
 /// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
@@ -46,9 +46,13 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     pub(crate) scheme: S,
     directory: Arc<Directory>,
     pub(crate) tables: Tables<S, M>,
-    /// Held while a table is created, which may wait for the disk.
-    defining: Latch<M>,
-    names: Latch<M, Vec<Arc<Table<M>>>>,
+    /// Held while a table is created or dropped, which may wait for the disk.
+    pub(crate) defining: Latch<M>,
+    /// Held while heap blocks are compacted.
+    pub(crate) compacting: Latch<M>,
+    /// The tables in the order of their creation.
+    pub(crate) names: Latch<M, Vec<Arc<TableContext<S, M>>>>,
+    pub(crate) dropped: Latch<M, Vec<Dropped<S, M>>>,
     pub(crate) registry: Registry<M>,
     partitions: u32,
     pub(crate) rows_in_section: usize,
@@ -65,9 +69,11 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         Self {
             scheme,
             directory,
-            tables: Tables(StableVec::default()),
+            tables: Tables::default(),
             defining: Latch::default(),
+            compacting: Latch::default(),
             names: Latch::default(),
+            dropped: Latch::default(),
             registry: Registry::default(),
             partitions: options.partitions.max(1),
             rows_in_section: options.rows_in_section.max(1),
@@ -129,6 +135,17 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         schema: Schema,
         options: &TableOptions,
     ) -> Result<Arc<Table<M>>, OpError> {
+        self.add_table(None, name, schema, options)
+    }
+
+    /// Creates a table, with the next serial number if none is given.
+    fn add_table(
+        &self,
+        serial: Option<TableSerial>,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> Result<Arc<Table<M>>, OpError> {
         let _defining = self.defining.take_patiently();
         if self.table(name).is_ok() {
             return Err(StorageError::TableExists(name.to_owned()).into());
@@ -136,21 +153,23 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         // Check everything that can fail before anything is recorded.
         atoll_storage::types::check_name("table", name)?;
         let indexes = TableContext::<S, M>::indexes(&schema, options)?;
+        let serial = serial.unwrap_or_else(|| self.directory.next_serial());
         let mut options = options.clone();
         let TableOptions { tablespace, .. } = &mut options;
         let mut recorder = self.recorder();
         let mut description = Vec::new();
         if let Some(recorder) = &mut recorder {
-            let id = self.names.take().len() as u32;
-            let tablespace = *tablespace.get_or_insert(id % recorder.tablespaces());
+            let tablespaces = u64::from(recorder.tablespaces());
+            let tablespace = *tablespace.get_or_insert((serial.0 % tablespaces) as u32);
             recorder.check_tablespace(tablespace)?;
-            description = describe::encode(id, name, &schema, &options);
-            recorder.admit_table(&description)?;
+            description = describe::encode(serial, name, &schema, &options);
+            recorder.admit_definition(Definition::Create(&description))?;
         }
+        let encoded = describe::encode_options(&schema, &options);
         let mut member = self.memory().upkeep();
         let section = member.enter();
         let change = Change::forward(section.inside());
-        let created = Table::create(&self.directory, change, name, schema);
+        let created = Table::create(&self.directory, change, serial, name, (schema, &encoded));
         let table = match created {
             Ok(table) => Arc::new(table),
             Err(error) => {
@@ -163,25 +182,44 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let mut gsn = 0;
         if let Some(recorder) = &mut recorder {
             // Transactions that use the table get a greater GSN.
-            gsn = recorder.record_table(&description, section.inside().epoch);
+            let definition = Definition::Create(&description);
+            gsn = recorder.record_definition(definition, section.inside().epoch);
         }
         drop(section);
         drop(member);
         let context = TableContext::new(Arc::clone(&table), indexes, &options, self.stripes);
         context.raise_gone(gsn);
-        self.tables.0.get_or_init(u64::from(table.id().0), || context);
-        self.names.take().push(Arc::clone(&table));
+        let context = Arc::new(context);
+        self.tables.add(Arc::clone(&context));
+        self.names.take().push(context);
         Ok(table)
     }
 
     /// Creates a table, without rows, from its description in a log or a checkpoint store. The
-    /// caller restores tables in the order of their numbers.
+    /// caller restores tables in the order of their serial numbers.
     ///
     /// # Errors
     /// As [`Engine::create_table`].
     pub fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError> {
-        let Description { name, schema, options, .. } = described;
-        self.create_table(&name, schema, &options)
+        let Description { serial, name, schema, options } = described;
+        self.add_table(Some(serial), &name, schema, &options)
+    }
+
+    /// The serial number of the next table.
+    pub fn next_serial(&self) -> TableSerial {
+        self.directory.next_serial()
+    }
+
+    /// Makes sure that the next table gets at least this serial number: tables with smaller ones
+    /// have been dropped.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`].
+    pub fn raise_serial(&self, serial: TableSerial) -> Result<(), StorageError> {
+        let _defining = self.defining.take_patiently();
+        let mut member = self.memory().upkeep();
+        let section = member.enter();
+        Ok(self.directory.raise_serial(Change::forward(section.inside()), serial)?)
     }
 
     /// A table by name.
@@ -190,8 +228,30 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// [`StorageError::UnknownTable`].
     pub fn table(&self, name: &str) -> Result<Arc<Table<M>>, StorageError> {
         let names = self.names.take();
-        let found = names.iter().find(|table| table.name() == name);
-        found.cloned().ok_or_else(|| StorageError::UnknownTable(name.to_owned()))
+        let found = names.iter().find(|context| context.table.name() == name);
+        let table = found.map(|context| Arc::clone(&context.table));
+        table.ok_or_else(|| StorageError::UnknownTable(name.to_owned()))
+    }
+
+    /// The context of a table, unless the table was dropped or belongs to another engine.
+    #[inline]
+    pub(crate) fn context_of(&self, table: &Table<M>) -> Option<&TableContext<S, M>> {
+        self.tables.get(table.id()).filter(|context| std::ptr::eq(&*context.table, table))
+    }
+
+    /// Checks that a table belongs to this engine and was not dropped.
+    #[inline]
+    pub(crate) fn check_table(&self, table: &Table<M>) -> Result<(), OpError> {
+        if self.context_of(table).is_some() { Ok(()) } else { Err(self.misses(table)) }
+    }
+
+    #[cold]
+    fn misses(&self, table: &Table<M>) -> OpError {
+        let name = table.name().to_owned();
+        if Arc::ptr_eq(table.memory(), self.memory()) {
+            return StorageError::UnknownTable(name).into();
+        }
+        OpError::ForeignTable(name)
     }
 
     /// The position of an ordered index of a table.
@@ -201,33 +261,35 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     pub fn index(&self, table: &Table<M>, name: &str) -> Result<usize, OpError> {
         let unknown =
             || OpError::UnknownIndex { table: table.name().to_owned(), index: name.to_owned() };
-        self.tables.context(table.id()).position(name).ok_or_else(unknown)
+        let _names = self.names.take(); // TABLES-3
+        let context = self.context_of(table);
+        context.and_then(|context| context.position(name)).ok_or_else(unknown)
     }
 
-    /// The ordered indexes of a table.
-    pub fn indexes(&self, table: TableId) -> Vec<IndexSpec> {
-        let context = self.tables.context(table);
+    /// The ordered indexes of a table; none if the table was dropped.
+    pub fn indexes(&self, table: &Table<M>) -> Vec<IndexSpec> {
+        self.table_options(table).indexes
+    }
+
+    /// The options with which a table was created; the default if the table was dropped.
+    pub fn table_options(&self, table: &Table<M>) -> TableOptions {
+        let _names = self.names.take(); // TABLES-3
+        let Some(context) = self.context_of(table) else { return TableOptions::default() };
         let columns = context.table.schema().columns();
         let specs = context.indexes.iter().map(|index| IndexSpec {
             name: index.name.clone(),
             columns: index.columns.iter().map(|at| columns[*at].name.clone()).collect(),
             unique: index.unique,
         });
-        specs.collect()
-    }
-
-    /// The options with which a table was created.
-    pub fn table_options(&self, table: TableId) -> TableOptions {
-        let context = self.tables.context(table);
         let (replicated, tablespace) = (context.replicated, Some(context.tablespace));
-        TableOptions { indexes: self.indexes(table), replicated, tablespace }
+        TableOptions { indexes: specs.collect(), replicated, tablespace }
     }
 
     /// Bytes of all tables that are in memory, but neither in the store nor in the heap. Looks at
     /// every page of them.
     pub fn resident_bytes(&self) -> ResidentBytes {
-        let tables = self.all_tables();
-        let each = tables.iter().map(|table| self.tables.context(table.id()).resident_bytes());
+        let contexts = self.names.take().clone(); // TABLES-3
+        let each = contexts.iter().map(|context| context.resident_bytes());
         each.fold(ResidentBytes::default(), |sum, one| ResidentBytes {
             headers: sum.headers + one.headers,
             indexes: sum.indexes + one.indexes,
@@ -236,7 +298,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
 
     /// All tables in the order of creation.
     pub fn all_tables(&self) -> Vec<Arc<Table<M>>> {
-        self.names.take().clone()
+        self.names.take().iter().map(|context| Arc::clone(&context.table)).collect()
     }
 
     /// A number below [`TXNS_MAX`] that no transaction has, if there is one.
@@ -257,11 +319,6 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// Announces that a snapshot is going to be taken, see [`Registry::taking`].
     pub fn taking(&self) -> Taking<'_, M> {
         self.registry.taking()
-    }
-
-    /// The undo entries that a snapshot of `epoch` must apply, see [`Taking::collect`].
-    pub fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry> {
-        taking.collect(epoch, |table, column| self.tables.context(table).table.image_bytes(column))
     }
 }
 

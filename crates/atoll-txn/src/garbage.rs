@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use atoll_storage::undo::Replaced;
-use atoll_storage::{RowId, TableId};
+use atoll_storage::{RowId, TableId, TableSerial};
 
 /// An empty queue with a larger capacity than this gives its memory back.
 const KEPT_MAX: usize = 1 << 16;
@@ -33,9 +33,14 @@ pub(crate) struct Retired {
     /// The item may be freed when the horizon has reached this stamp.
     pub(crate) stamp: u64,
     pub(crate) table: TableId,
+    /// Of the table, which may have been dropped since.
+    pub(crate) serial: TableSerial,
     pub(crate) row: RowId,
     pub(crate) gone: Gone,
 }
+
+/// The number of a table, and its serial number.
+pub(crate) type TableName = (TableId, TableSerial);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -62,30 +67,36 @@ impl Garbage {
         self.queue.push_back(retired);
     }
 
-    pub(crate) fn retire_row(&mut self, stamp: u64, table: TableId, row: RowId, hash: u64) {
-        self.retire(Retired { stamp, table, row, gone: Gone::Row(hash) });
+    pub(crate) fn retire_row(
+        &mut self,
+        stamp: u64,
+        (table, serial): TableName,
+        row: RowId,
+        hash: u64,
+    ) {
+        self.retire(Retired { stamp, table, serial, row, gone: Gone::Row(hash) });
     }
 
     pub(crate) fn retire_entry(
         &mut self,
         stamp: u64,
-        table: TableId,
+        (table, serial): TableName,
         row: RowId,
         index: usize,
         key: &[u8],
     ) {
         self.keys.extend(key);
-        self.retire(Retired { stamp, table, row, gone: Gone::Entry(index, key.len()) });
+        self.retire(Retired { stamp, table, serial, row, gone: Gone::Entry(index, key.len()) });
     }
 
     pub(crate) fn retire_value(
         &mut self,
         stamp: u64,
-        table: TableId,
+        (table, serial): TableName,
         row: RowId,
         replaced: Replaced,
     ) {
-        self.retire(Retired { stamp, table, row, gone: Gone::Value(replaced) });
+        self.retire(Retired { stamp, table, serial, row, gone: Gone::Value(replaced) });
     }
 
     /// Takes the oldest item and, if it is an index entry, its key (see [`Garbage::key`]).

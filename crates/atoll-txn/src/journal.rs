@@ -19,6 +19,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use atoll_storage::TableSerial;
 use atoll_storage::redo::Redo;
 
 /// Why the log cannot record a transaction. The transaction has not committed then.
@@ -40,6 +41,15 @@ pub struct Commit {
     pub epoch: u64,
     /// The greatest GSN of a commit that the transaction has seen.
     pub seen: u64,
+}
+
+/// A change of the set of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Definition<'d> {
+    /// A table is created; its description, see [`crate::describe`].
+    Create(&'d [u8]),
+    /// A table is dropped.
+    Drop(TableSerial),
 }
 
 /// See the module.
@@ -78,15 +88,15 @@ pub trait Recorder: Send {
     /// [`JournalError`].
     fn check_tablespace(&self, tablespace: u32) -> Result<(), JournalError>;
 
-    /// Waits for room for the description of a table, see [`crate::describe`]. The log of
-    /// tablespace 0 holds all descriptions, so that recovery finds them in their order. Outside the
-    /// gate.
+    /// Waits for room for a definition. The log of tablespace 0 holds all of them, so that recovery
+    /// finds them in their order. Outside the gate.
     ///
     /// # Errors
     /// [`JournalError`].
-    fn admit_table(&mut self, description: &[u8]) -> Result<(), JournalError>;
+    fn admit_definition(&mut self, definition: Definition<'_>) -> Result<(), JournalError>;
 
-    /// Records a table for which there is room, before any transaction can see the table; returns
-    /// the GSN. Inside the gate.
-    fn record_table(&mut self, description: &[u8], epoch: u64) -> u64;
+    /// Records a definition for which there is room, in the section in which the directory changes;
+    /// returns its GSN, which is greater than those of all commits before it, and less than those
+    /// of all after it, in any log. No transaction can see a new table before. Inside the gate.
+    fn record_definition(&mut self, definition: Definition<'_>, epoch: u64) -> u64;
 }

@@ -5,7 +5,7 @@
 //! once for each scheme, so its calls of the scheme are static. A scheme accesses all its
 //! shared words through [`Machine`](atoll_machine::Machine), so the same code runs natively and on
 //! a simulated machine. This crate knows neither disks nor SQL.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod accounting;
 pub mod any;
@@ -15,6 +15,7 @@ pub mod bulk;
 mod column_set;
 pub mod common;
 pub mod describe;
+mod drop_table;
 pub mod edits;
 pub mod engine;
 pub mod error;

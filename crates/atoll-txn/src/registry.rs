@@ -26,7 +26,6 @@
 use std::sync::Arc;
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
-use atoll_storage::TableId;
 use atoll_storage::undo::{self, Chunk, Entry, UndoList};
 
 use crate::accounting::{Component, Components};
@@ -128,9 +127,9 @@ impl<M: Machine> Registry<M> {
 
 impl<M: Machine> Taking<'_, M> {
     /// The undo entries for stores of epochs up to `epoch`, of all transactions that were open at
-    /// the end of `epoch`, in the order in which the snapshot applies them. `width` is as in
-    /// [`undo::parse`].
-    pub fn collect(&self, epoch: u64, width: impl Fn(TableId, u16) -> usize) -> Vec<Entry> {
+    /// the end of `epoch`, in the order in which the snapshot applies them. A table of an entry may
+    /// have been dropped since.
+    pub fn collect(&self, epoch: u64) -> Vec<Entry> {
         let mut lists: Vec<(u64, Vec<Arc<Chunk>>)> = Vec::new();
         self.0.each(|context| {
             let open = context.open.take();
@@ -147,7 +146,7 @@ impl<M: Machine> Taking<'_, M> {
         for (_, chunks) in lists {
             let start = out.len();
             for chunk in chunks {
-                let entries = undo::parse_up_to(&chunk.words(), epoch, &width);
+                let entries = undo::parse_up_to(&chunk.words(), epoch);
                 out.extend(entries.expect("lists are well-formed"));
             }
             out[start..].reverse();
@@ -241,8 +240,9 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use atoll_machine::Native;
-    use atoll_storage::RowId;
     use atoll_storage::undo::Before;
+
+    use atoll_storage::{RowId, TableId};
 
     use super::*;
 
@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn rows(registry: &Registry<Native>, epoch: u64) -> Vec<u64> {
-        let entries = registry.taking().collect(epoch, |_, _| 8);
+        let entries = registry.taking().collect(epoch);
         entries.iter().map(|entry| entry.row.0).collect()
     }
 

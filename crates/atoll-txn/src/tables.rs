@@ -1,16 +1,17 @@
 //! Table contexts: each table with the scheme's states of its rows and gaps, and its indexes.
 //!
-//! A [`TableContext`] and the states in it never move and live as long as the engine. So any thread
-//! can look up a place at any time.
+//! A [`TableContext`] and the states in it never move, and live until the table is dropped; the
+//! module `drop_table` says which thread may use them when. So a transaction can look up a place at
+//! any time.
 
 use std::sync::Arc;
 
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::ordered::encode::{self, KeyColumn};
 use atoll_storage::ordered::{GuardId, KEY_BYTES_MAX, OrderedIndex};
-use atoll_storage::stable::{EmptyArray, EmptyList, PerRow, StableArray, StableVec};
+use atoll_storage::stable::{EmptyArray, EmptyList, PerRow, SharedVec, StableArray, StableVec};
 use atoll_storage::types::COLUMNS_MAX;
-use atoll_storage::{RowId, Schema, SegmentBuffer, StorageError, Table, TableId};
+use atoll_storage::{Remains, RowId, Schema, SegmentBuffer, StorageError, Table, TableId};
 
 use crate::column_set::ColumnSet;
 pub use crate::place::INDEXES_MAX;
@@ -101,18 +102,50 @@ pub(crate) struct Untouched<'t, S: Scheme<M>, M: Machine> {
     _gaps: Vec<EmptyList<'t, Box<[S::Gap]>, M>>,
 }
 
+/// A table that was dropped; its memory has not been freed.
+pub(crate) struct Dropped<S: Scheme<M>, M: Machine> {
+    pub(crate) context: Arc<TableContext<S, M>>,
+    pub(crate) remains: Remains,
+}
+
 /// On a cache line of its own.
 #[repr(align(64))]
 struct GoneGsn<M: Machine>(M::Word);
 
 /// The tables by number.
-pub struct Tables<S: Scheme<M>, M: Machine>(pub(crate) StableVec<TableContext<S, M>, M>);
+pub struct Tables<S: Scheme<M>, M: Machine>(SharedVec<TableContext<S, M>, M>);
+
+impl<S: Scheme<M>, M: Machine> Default for Tables<S, M> {
+    fn default() -> Self {
+        Self(SharedVec::default())
+    }
+}
 
 impl<S: Scheme<M>, M: Machine> Tables<S, M> {
-    /// The context of a table.
+    /// The context of a table that the transaction may use.
     #[inline]
     pub(crate) fn context(&self, table: TableId) -> &TableContext<S, M> {
-        self.0.get(u64::from(table.0)).expect("a table id comes from this engine")
+        self.get(table).expect("the table exists")
+    }
+
+    /// The context of the table with this number, if there is one.
+    #[inline]
+    pub(crate) fn get(&self, table: TableId) -> Option<&TableContext<S, M>> {
+        self.0.get(u64::from(table.0))
+    }
+
+    pub(crate) fn add(&self, context: Arc<TableContext<S, M>>) {
+        self.0.put(u64::from(context.table_id.0), context);
+    }
+
+    /// Takes out the context of a table.
+    ///
+    /// # Safety
+    /// As [`SharedVec::take`].
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn take(&self, table: TableId) -> Option<Arc<TableContext<S, M>>> {
+        // SAFETY: the caller ensures it.
+        unsafe { self.0.take(u64::from(table.0)) }
     }
 
     /// A table.

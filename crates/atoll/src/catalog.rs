@@ -26,11 +26,6 @@ impl Catalog {
         self.tables.values()
     }
 
-    /// The number of tables.
-    pub(crate) fn len(&self) -> usize {
-        self.tables.len()
-    }
-
     /// Adds a table with a name that no other has.
     pub(crate) fn add(&mut self, table: Table) {
         let number = table.lock.number();

@@ -244,7 +244,7 @@ impl Core {
         let begin = Native::now_ns();
         let taking = self.engine.taking();
         let cut = memory.cut();
-        let open = self.engine.open_at(&taking, cut.epoch);
+        let open = taking.collect(cut.epoch);
         drop(taking);
         if let Some(acknowledger) = self.acknowledger.get().filter(|_| !is_own) {
             acknowledger.show_all();
@@ -319,6 +319,11 @@ impl Core {
             }
             Arc::clone(&self.engine).compact(&table, COMPACT_VALUES_MAX);
         }
+    }
+
+    /// Frees the memory of dropped tables.
+    pub(crate) fn free_dropped(&self) {
+        self.engine.free_dropped();
     }
 
     /// Collects the garbage queues of idle workers.

@@ -11,7 +11,8 @@ const PERIOD: Duration = Duration::from_millis(20);
 
 /// The thread expires snapshots that are over a limit, ends leases that forked children no longer
 /// read, frees what ended leases kept, returns free memory to the system, compacts heap blocks that
-/// are mostly empty, and collects the garbage queues of idle workers. It stops when dropped.
+/// are mostly empty, frees dropped tables, and collects the garbage queues of idle workers. It
+/// stops when dropped.
 pub(crate) struct Keeper {
     errands: Arc<Errands>,
     thread: Option<JoinHandle<()>>,
@@ -32,6 +33,7 @@ impl Keeper {
                         core.memory().reclaim();
                     }
                     core.enforce();
+                    core.free_dropped();
                     core.memory().tidy();
                     core.compact();
                     core.collect_garbage();

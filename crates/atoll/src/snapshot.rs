@@ -15,8 +15,8 @@ use atoll_machine::{Machine, Native};
 use atoll_memory::lease::{Descriptor, LeaseId, Peer, dup_tree};
 use atoll_memory::{MemoryError, Store, View};
 use atoll_storage::reader::{self, TableView};
-use atoll_storage::undo::{self, Entry};
-use atoll_storage::{StorageError, TableId};
+use atoll_storage::undo::{self, Entry, Was};
+use atoll_storage::{StorageError, TableId, TableSerial};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -154,8 +154,9 @@ impl Snapshot {
         if !leases::is_line(&view, parts.line) {
             return Err(corrupt("lease", parts.line));
         }
-        let tables = reader::tables(&view, parts.root)?;
+        let mut tables = reader::tables(&view, parts.root)?;
         let patch = read_patch(&view, parts.patch, &tables)?;
+        tables.sort_unstable_by_key(|table| table.serial);
         Ok(Self(Arc::new(Shared {
             parts,
             view,
@@ -262,7 +263,12 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    /// The snapshot's own tables, in the order of their numbers.
+    /// The serial number of the next table, at the cut.
+    pub(crate) fn next_serial(&self) -> Result<TableSerial> {
+        Ok(reader::next_serial(&self.view, self.parts.root)?)
+    }
+
+    /// The snapshot's own tables, in the order of their creation.
     pub(crate) fn tables(&self) -> &[Arc<TableView>] {
         &self.tables
     }
@@ -327,11 +333,24 @@ fn read_patch(
     }
     let words: Vec<u64> = (0..bytes / 8).map(|at| view.load_u64(offset + at * 8)).collect();
     let width = |table: TableId, column: u16| {
-        let table = tables.get(table.0 as usize);
-        let column = table.and_then(|table| table.schema.columns().get(usize::from(column)));
+        let at = tables.binary_search_by_key(&table, |table| table.id);
+        let column = at
+            .ok()
+            .map(|at| &tables[at])
+            .and_then(|table| table.schema.columns().get(usize::from(column)));
         column.map_or(0, |column| column.data_type.width().max(1))
     };
-    let entries = undo::parse(&words, width).ok_or_else(|| corrupt("patch", offset))?;
+    let entries = undo::parse(&words).ok_or_else(|| corrupt("patch", offset))?;
+    let fits = |entry: &Entry| match &entry.was {
+        Was::Presence(_) => true,
+        Was::Value { column, image, .. } => {
+            let width = width(entry.table, *column);
+            width > 0 && image.len() == width.next_multiple_of(8)
+        }
+    };
+    if !entries.iter().all(fits) {
+        return Err(corrupt("patch", offset));
+    }
     let mut by_segment: HashMap<_, Vec<Entry>> = HashMap::new();
     for entry in entries {
         by_segment.entry((entry.table, entry.row.segment())).or_default().push(entry);

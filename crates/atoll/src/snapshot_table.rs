@@ -8,7 +8,7 @@ use arrow_schema::{Field, SchemaRef};
 use atoll_memory::stitch::{Piece, Stitched};
 use atoll_storage::reader::{SegmentView, TableView};
 use atoll_storage::undo::Was;
-use atoll_storage::{Column, SEGMENT_ROWS, Schema, StorageError, TableId, Value};
+use atoll_storage::{Column, SEGMENT_ROWS, Schema, StorageError, TableSerial, Value};
 
 use crate::error::{Error, Result};
 use crate::export::{self, ColumnSource};
@@ -44,7 +44,7 @@ pub struct Contiguous {
 }
 
 impl Snapshot {
-    /// The snapshot's own tables, in the order of their numbers.
+    /// The snapshot's own tables, in the order of their creation.
     pub(crate) fn own_tables(&self) -> impl Iterator<Item = SnapshotTable> {
         let table = |table| SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table));
         self.shared().tables().iter().map(table)
@@ -74,8 +74,14 @@ impl SnapshotTable {
         Self { shared, table, arrow }
     }
 
-    pub(crate) fn id(&self) -> TableId {
-        self.table.id
+    /// Its serial number.
+    pub(crate) fn serial(&self) -> TableSerial {
+        self.table.serial
+    }
+
+    /// Its options, as the engine has encoded them.
+    pub(crate) fn encoded_options(&self) -> &[u8] {
+        &self.table.options
     }
 
     /// Its name.

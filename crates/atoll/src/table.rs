@@ -86,12 +86,12 @@ impl Table {
 
     /// Its ordered indexes.
     pub fn indexes(&self) -> Vec<atoll_txn::IndexSpec> {
-        self.engine.indexes(self.core.id())
+        self.engine.indexes(&self.core)
     }
 
     /// Number of its tablespace.
     pub fn tablespace(&self) -> u32 {
-        self.engine.table_options(self.core.id()).tablespace.unwrap_or(0)
+        self.engine.table_options(&self.core).tablespace.unwrap_or(0)
     }
 
     /// The partition of a key, by the key's first column. Only a scheme with partitions uses it.

@@ -4,6 +4,10 @@
 //! "people" has 300 rows of a checkpoint, of which the log then deletes every seventh and changes
 //! others; the table "events" and its 200 rows are in the log only. The log was shortened to its
 //! last block; this test extends it to the bytes that the earlier version had reserved.
+//!
+//! `fixtures/format-5` has two tablespaces. The tables "goods" and "stores" have 150 rows each of a
+//! checkpoint; behind it, every tenth of "goods" is deleted and of "stores" changed. "orders" and
+//! "notes" with 100 rows each are in the logs only.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
@@ -12,16 +16,20 @@ use std::path::Path;
 
 use atoll::{Database, DatabaseOptions, Range, Transaction, Value};
 
-const LOG_BYTES: u64 = 16 << 20;
-const LOG: &str = "node-0/log-000000000000";
+const LOG: &str = "log-000000000000";
 
-fn copy(to: &Path) {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-4");
-    fs::create_dir(to.join("node-0")).unwrap();
-    for file in ["control", "node-0/home", "node-0/map-000000000001", LOG] {
-        fs::copy(from.join(file), to.join(file)).unwrap();
+/// Copies the folder of a format; its log files had so many bytes.
+fn copy(format: &str, log_bytes: u64, to: &Path) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format);
+    fs::copy(from.join("control"), to.join("control")).unwrap();
+    for node in ["node-0", "node-1"].iter().filter(|node| from.join(node).exists()) {
+        let (from, to) = (from.join(node), to.join(node));
+        fs::create_dir(&to).unwrap();
+        for file in ["home", "map-000000000001", LOG] {
+            fs::copy(from.join(file), to.join(file)).unwrap();
+        }
+        File::options().write(true).open(to.join(LOG)).unwrap().set_len(log_bytes).unwrap();
     }
-    File::options().write(true).open(to.join(LOG)).unwrap().set_len(LOG_BYTES).unwrap();
 }
 
 fn person(id: i64) -> Option<Vec<Value>> {
@@ -72,7 +80,7 @@ fn check(db: &Database) {
 #[test]
 fn a_folder_of_format_4_opens_and_is_changed_and_opens_again() {
     let folder = tempfile::tempdir().unwrap();
-    copy(folder.path());
+    copy("format-4", 16 << 20, folder.path());
     let open = || Database::open(folder.path(), DatabaseOptions::default()).unwrap();
     let db = open();
     check(&db);
@@ -88,4 +96,73 @@ fn a_folder_of_format_4_opens_and_is_changed_and_opens_again() {
     db.checkpoint().unwrap();
     drop(db);
     check(&open());
+}
+
+const GOODS: [(&str, i64); 4] = [("goods", 150), ("stores", 150), ("orders", 100), ("notes", 100)];
+
+fn goods_row(table: &str, id: i64) -> Option<Vec<Value>> {
+    let is_tenth = id % 10 == 0;
+    let name = match id % 4 {
+        _ if is_tenth && table == "stores" => Value::Text("moved".into()),
+        0 => Value::Null,
+        2 => Value::Text(format!("{table} {id}")),
+        _ => Value::Text(format!("a long name in {table}, of number {id}")),
+    };
+    let row = vec![id.into(), name, Value::Float64(id as f64 / 4.0)];
+    (!is_tenth || table != "goods").then_some(row)
+}
+
+/// Checks the tables of this number on, except the first `changed` rows of each.
+fn check_goods(db: &Database, from: usize, changed: i64) {
+    for (name, rows) in &GOODS[from..] {
+        let table = db.table(name).unwrap();
+        db.transaction(|tx| {
+            for id in changed..*rows {
+                assert_eq!(
+                    tx.read(&table, &[Value::Int64(id)])?,
+                    goods_row(name, id),
+                    "{name} {id}"
+                );
+            }
+            let (index, mut found) = (table.index("by_name").unwrap(), 0);
+            let wanted = Value::Text(format!("a long name in {name}, of number 77"));
+            tx.scan(
+                &index,
+                Range::prefix(&[wanted]),
+                |_| (),
+                |()| {
+                    found += 1;
+                    ControlFlow::Continue(())
+                },
+            )?;
+            assert_eq!(found, 1, "{name}");
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_folder_of_format_5_opens_and_is_changed_and_opens_again() {
+    let folder = tempfile::tempdir().unwrap();
+    copy("format-5", 64 << 10, folder.path());
+    let open = || Database::open(folder.path(), DatabaseOptions::default()).unwrap();
+    let db = open();
+    check_goods(&db, 0, 0);
+    assert_eq!(db.tables(), GOODS.map(|(name, _)| name));
+    let delete = |db: &Database, id: i64| {
+        for (name, _) in GOODS {
+            let table = db.table(name).unwrap();
+            db.transaction(|tx| tx.delete(&table, &[id.into()]).map(drop)).unwrap();
+        }
+    };
+    delete(&db, 0);
+    drop(db);
+    let db = open();
+    check_goods(&db, 0, 1);
+    delete(&db, 1);
+    db.checkpoint().unwrap();
+    delete(&db, 2);
+    drop(db);
+    check_goods(&open(), 0, 3);
 }

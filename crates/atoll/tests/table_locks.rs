@@ -183,7 +183,9 @@ fn no_table_is_used_while_another_transaction_has_it_alone() {
                         assert!(there >= 0, "another transaction has it alone");
                     });
                     let leave = || {
-                        used.iter().for_each(|at| drop(inside[*at].fetch_sub(1, Ordering::SeqCst)));
+                        for at in &used {
+                            inside[*at].fetch_sub(1, Ordering::SeqCst);
+                        }
                     };
                     if round % 4 != 0 {
                         leave();

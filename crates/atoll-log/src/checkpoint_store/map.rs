@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! map     = "ATOLLMAP" | tables | table × n
-//! table   = id | description bytes | description | segments | segment × n
+//! table   = serial | description bytes | description | segments | segment × n
 //! segment = filled | columns | presence part | column × n
 //! column  = values part | 0, or 1 and a validity part | heap blocks | part × n | min | max
 //! part    = bytes | (block − previous block − 1, as a signed number | CRC32C, 4 bytes) × blocks
@@ -32,8 +32,8 @@ pub struct Map {
 /// A table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableMap {
-    /// Its number.
-    pub id: u32,
+    /// Its serial number, see [`atoll_storage::TableSerial`].
+    pub serial: u64,
     /// See [`atoll_txn::describe`].
     pub description: Vec<u8>,
     /// Its segments; unchanged ones are shared with the previous map.
@@ -105,7 +105,7 @@ impl Map {
         let mut out = MAGIC.to_vec();
         number(&mut out, self.tables.len() as u64);
         for table in &self.tables {
-            number(&mut out, table.id.into());
+            number(&mut out, table.serial);
             number(&mut out, table.description.len() as u64);
             out.extend_from_slice(&table.description);
             number(&mut out, table.segments.len() as u64);
@@ -124,7 +124,7 @@ impl Map {
         let mut input = Input(bytes.strip_prefix(MAGIC)?);
         let mut map = Self::default();
         for _ in 0..input.number()? {
-            let id = input.number()?.try_into().ok()?;
+            let serial = input.number()?;
             let len = input.number()?.try_into().ok()?;
             let description = input.take(len)?.to_vec();
             let mut segments = Vec::new();
@@ -136,7 +136,7 @@ impl Map {
                 let columns = columns.collect::<Option<_>>()?;
                 segments.push(Arc::new(SegmentMap { filled, presence, columns }));
             }
-            map.tables.push(TableMap { id, description, segments });
+            map.tables.push(TableMap { serial, description, segments });
         }
         input.0.is_empty().then_some(map)
     }
@@ -222,7 +222,7 @@ mod tests {
         };
         let segment = SegmentMap { filled: 80, presence: part(10, &[2]), columns: vec![column; 3] };
         let table = TableMap {
-            id: 4,
+            serial: 4,
             description: b"a table".to_vec(),
             segments: vec![Arc::new(segment.clone()), Arc::new(segment)],
         };

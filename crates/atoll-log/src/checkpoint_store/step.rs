@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! step    = "ATOLLSTP" | bytes and CRC32C of the previous file | tables | table × n
-//! table   = id | description bytes | description | segments | changed | segment × changed
+//! table   = serial | description bytes | description | segments | changed | segment × changed
+//!           or serial | 0, if the table was dropped
 //! segment = number | filled | columns | presence change | column × columns
 //! column  = 0, if it has not changed, or 1 | parts | min | max, or 2 | parts, if its zone has not
 //!           changed, or 3 | parts | min | max, each XORed with its previous value
@@ -70,6 +71,9 @@ pub enum PartName {
     Heap(u32, u32),
 }
 
+/// A segment, by the serial number of its table and its own number.
+pub type SegmentId = (u64, u32);
+
 /// Lines of the parts of a segment by their index; each replaces bytes of a block.
 pub type Lines = BTreeMap<PartName, BTreeMap<u32, Line>>;
 
@@ -79,7 +83,7 @@ pub struct Holding {
     /// The blocks.
     pub map: Map,
     /// Lines by table and segment.
-    pub lines: HashMap<(u32, u32), Lines>,
+    pub lines: HashMap<SegmentId, Lines>,
 }
 
 /// Encodes a step.
@@ -100,11 +104,18 @@ impl StepBytes {
 
     /// Begins the entry of a table with `changed` changed segments.
     pub fn table(&mut self, table: &TableMap, changed: usize) {
-        number(&mut self.out, table.id.into());
+        debug_assert!(!table.description.is_empty(), "it stands for a table that was dropped");
+        number(&mut self.out, table.serial);
         number(&mut self.out, table.description.len() as u64);
         self.out.extend_from_slice(&table.description);
         number(&mut self.out, table.segments.len() as u64);
         number(&mut self.out, changed as u64);
+    }
+
+    /// Adds the entry of a table that was dropped.
+    pub fn dropped(&mut self, serial: u64) {
+        number(&mut self.out, serial);
+        number(&mut self.out, 0);
     }
 
     /// Adds a changed segment.
@@ -225,12 +236,18 @@ impl Holding {
     }
 
     fn apply_table(&mut self, input: &mut Input<'_>) -> Option<()> {
-        let id: u32 = input.number()?.try_into().ok()?;
+        let serial = input.number()?;
         let len = input.number()?.try_into().ok()?;
         let description = input.take(len)?.to_vec();
         let tables = &mut self.map.tables;
-        let at = tables.iter().position(|table| table.id == id).unwrap_or_else(|| {
-            tables.push(TableMap { id, description: Vec::new(), segments: Vec::new() });
+        if len == 0 {
+            let at = tables.iter().position(|table| table.serial == serial)?;
+            tables.remove(at);
+            self.lines.retain(|(table, _), _| *table != serial);
+            return Some(());
+        }
+        let at = tables.iter().position(|table| table.serial == serial).unwrap_or_else(|| {
+            tables.push(TableMap { serial, description: Vec::new(), segments: Vec::new() });
             tables.len() - 1
         });
         let table = &mut tables[at];
@@ -245,10 +262,10 @@ impl Holding {
         for _ in 0..changed {
             let number: u32 = input.number()?.try_into().ok()?;
             let segment = Arc::make_mut(table.segments.get_mut(number as usize)?);
-            let lines = self.lines.entry((id, number)).or_default();
+            let lines = self.lines.entry((serial, number)).or_default();
             apply_segment(segment, lines, input)?;
             if lines.is_empty() {
-                self.lines.remove(&(id, number));
+                self.lines.remove(&(serial, number));
             }
         }
         Some(())

@@ -310,7 +310,7 @@ mod tests {
     fn map_of(part: &Part) -> Map {
         let segment = SegmentMap { presence: part.clone(), ..SegmentMap::default() };
         let segments = vec![Arc::new(segment)];
-        Map { tables: vec![TableMap { id: 0, description: Vec::new(), segments }] }
+        Map { tables: vec![TableMap { serial: 0, description: vec![1], segments }] }
     }
 
     fn write(store: &CheckpointStore, bytes: &[u8]) -> Part {

@@ -14,7 +14,7 @@ const NAME: PartName = PartName::Presence;
 fn map_of(part: &Part) -> Map {
     let segment = SegmentMap { presence: part.clone(), ..SegmentMap::default() };
     let segments = vec![Arc::new(segment)];
-    Map { tables: vec![TableMap { id: 0, description: Vec::new(), segments }] }
+    Map { tables: vec![TableMap { serial: 0, description: vec![1], segments }] }
 }
 
 fn read(store: &CheckpointStore, part: &Part) -> Vec<u8> {
@@ -157,7 +157,7 @@ impl Run {
     fn checkpoint(&mut self, old: &[Vec<Vec<u8>>], is_step: bool) {
         let kept = [&self.map];
         let mut writer = self.store.writer(&kept, &self.waiting, is_step);
-        let mut table = TableMap { id: 3, description: vec![1], segments: Vec::new() };
+        let mut table = TableMap { serial: 3, description: vec![1], segments: Vec::new() };
         let mut changed = Vec::new();
         for (at, parts) in self.segments.iter().enumerate() {
             writer.begin_segment((3, at as u32));
@@ -247,7 +247,7 @@ fn bytes_of_a_step_that_were_changed_end_without_a_panic() {
     };
     let segment = SegmentMap { filled: 9, presence: part, columns: vec![column; 2] };
     let segments = vec![Arc::new(segment.clone())];
-    let table = TableMap { id: 1, description: b"what".to_vec(), segments };
+    let table = TableMap { serial: 1, description: b"what".to_vec(), segments };
     let lines = [(PartName::Validity(1), [(70, [3; LINE_BYTES])].into())].into();
     let mut step = StepBytes::new(FileRef { bytes: 3, crc: 4 }, 1);
     step.table(&table, 1);

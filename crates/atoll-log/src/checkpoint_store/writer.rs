@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use super::map::{BlockRef, Map, Part};
-use super::step::{Line, Lines, PartName};
+use super::step::{Line, Lines, PartName, SegmentId};
 use super::store::CheckpointStore;
 use super::{BLOCK_BYTES, LINE_BYTES};
 use crate::error::LogError;
@@ -20,9 +20,6 @@ const RUN_BLOCKS_MAX: usize = 256;
 pub(super) const LINES_MAX: u32 = 16;
 /// The most bytes of lines in one step.
 const LINE_BYTES_MAX: usize = 64 << 20;
-
-/// A segment, by its table and its number.
-pub type SegmentId = (u32, u32);
 
 /// By segment: the blocks with lines in steps, and how many lines each has.
 pub type Waiting = HashMap<SegmentId, HashMap<(PartName, u32), u32>>;

@@ -25,7 +25,13 @@ fn sample(sequence: u64) -> Control {
         cuts: vec![sequence, 0],
         horizon: sequence * 3,
         ends: sequence.is_multiple_of(3).then(|| vec![1, 2]),
-        checkpoints: vec![Checkpoint { number: 9, epoch: 8, incarnation: 2, parts }],
+        checkpoints: vec![Checkpoint {
+            number: 9,
+            epoch: 8,
+            incarnation: 2,
+            next_serial: 5,
+            parts,
+        }],
     }
 }
 
@@ -72,6 +78,7 @@ fn impossible_content_is_refused() {
         (checkpoint(|one| one.number = 1 << 48), false),
         (checkpoint(|one| one.epoch = u64::MAX), false),
         (checkpoint(|one| one.incarnation = u32::MAX), false),
+        (checkpoint(|one| one.next_serial = u64::MAX), false),
         (checkpoint(|one| one.parts[1].start = u64::MAX), false),
     ] {
         let medium = CrashMedium::default();

@@ -6,9 +6,9 @@ use atoll::{ArrowRows, Table, Transaction, TransactionOptions, TxnResult, Value}
 use super::{SqlSession, Target};
 use crate::arrow_value;
 use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
-use crate::load::Sink;
 use crate::prepared::query::Binder;
 use crate::ruled::{Ruled, Rules};
+use crate::sink::Sink;
 use crate::txn::{self, read_only};
 
 impl SqlSession {

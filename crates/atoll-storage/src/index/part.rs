@@ -85,6 +85,14 @@ impl<'i, M: Machine> PartOf<'i, M> {
         tables.map(|table| table.buckets.resident_bytes() as u64).sum()
     }
 
+    /// Gives the memory of the current table back to the system.
+    pub(super) fn discard(&self) {
+        let current = self.part.current.load(Ordering::Acquire);
+        if let Some(table) = self.part.tables.get(current) {
+            M::Word::discard(&table.buckets);
+        }
+    }
+
     /// Makes a table current; called by the thread that grows the part.
     fn name(&self, generation: u64, table: Buckets<M>) {
         let mut table = Some(table);

@@ -321,6 +321,16 @@ impl Heap {
         Self { blocks: blocks.map(block).collect(), current: None }
     }
 
+    /// Removes all blocks and passes them to `retire`.
+    pub(super) fn retire_blocks(&mut self, retire: &mut impl FnMut(Retired)) {
+        for Block { extent: Extent { offset, size_bytes }, birth, .. } in
+            self.blocks.drain(..).flatten()
+        {
+            retire(Retired { offset, size_bytes, birth });
+        }
+        self.current = None;
+    }
+
     /// Whether it has never had a block.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()

@@ -36,6 +36,7 @@ mod growth;
 mod heap;
 mod node;
 mod number;
+mod retire;
 mod segment_buffer;
 mod segment_image;
 mod slow_path;

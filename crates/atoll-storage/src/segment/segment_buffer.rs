@@ -4,7 +4,7 @@
 //! nothing per row that a transaction would have to, and copies columns of numbers as bytes.
 
 use crate::image::{self, HeapPlace, INLINE_BYTES_MAX, Plain, heap_view};
-use crate::layout::{BITMAP_BYTES, RowId, SEGMENT_ROWS, TableId};
+use crate::layout::{BITMAP_BYTES, RowId, SEGMENT_ROWS, TableSerial};
 use crate::redo::{self, Kind};
 use crate::types::{DataType, Schema, Value};
 use crate::zone;
@@ -111,7 +111,7 @@ impl SegmentBuffer {
     }
 
     /// Appends a redo record by which recovery loads the rows as a segment of a table.
-    pub fn write_down(&self, table: TableId, number: u64, out: &mut Vec<u8>) {
+    pub fn write_down(&self, table: TableSerial, number: u64, out: &mut Vec<u8>) {
         let begun = redo::begin(out, table, RowId::new(number, 0), Kind::Segment);
         let mut image = Vec::new();
         self.image(&mut Vec::new()).encode(&mut image);

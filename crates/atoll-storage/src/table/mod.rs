@@ -14,6 +14,7 @@
 //!   contend.
 
 mod bulk;
+mod dropped;
 mod fill;
 mod key_predictor;
 mod read;
@@ -31,7 +32,7 @@ use crate::directory::{Change, Directory};
 use crate::error::StorageError;
 use crate::index::HashIndex;
 use crate::key::{self, Part};
-use crate::layout::{RowId, TableId};
+use crate::layout::{RowId, TableId, TableSerial};
 use crate::schema_codec;
 pub use crate::segment::Slot;
 use crate::segment::{Barrier, Number, Segment};
@@ -39,6 +40,7 @@ use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
 pub use bulk::{BulkSegments, hash_buffered};
+pub use dropped::Remains;
 pub use key_predictor::KeyRun;
 use key_predictor::{KeyPredictor, PredictionTable};
 pub use shape::PlainColumn;
@@ -49,6 +51,7 @@ use slots::IndexOnlyInvalid;
 /// See the module.
 pub struct Table<M: Machine> {
     name: String,
+    serial: TableSerial,
     schema: Schema,
     barrier: Barrier<M>,
     segments: StableVec<Segment<M>, M>,
@@ -70,6 +73,8 @@ pub struct Table<M: Machine> {
     key_parts: Box<[Part]>,
     /// Whether the primary key is one `bigint`, the most frequent case.
     key_is_int64: bool,
+    /// See `dropped`.
+    state: M::Word,
     /// By column.
     shapes: Box<[Shape]>,
     plain_columns: Box<[Option<PlainColumn>]>,
@@ -113,18 +118,20 @@ impl<M: Machine> PredictorView<'_, M> {
 }
 
 impl<M: Machine> Table<M> {
-    /// Adds a table to the directory.
+    /// Adds a table to the directory, see [`Directory::add_table`].
     ///
     /// # Errors
     /// [`StorageError::Schema`] for a bad name, [`StorageError::Memory`].
     pub fn create(
         directory: &Arc<Directory>,
         change: Change,
+        serial: TableSerial,
         name: &str,
-        schema: Schema,
+        (schema, options): (Schema, &[u8]),
     ) -> Result<Self, StorageError> {
         crate::types::check_name("table", name)?;
-        let id = directory.add_table(change, &schema_codec::encode(name, &schema))?;
+        let encoded = schema_codec::encode(name, &schema);
+        let id = directory.add_table(change, serial, (&encoded, options))?;
         let key = schema.primary_key().iter();
         let key_parts = key::parts(key.map(|at| schema.columns()[*at].data_type));
         let shapes = schema.columns().iter().enumerate();
@@ -133,6 +140,7 @@ impl<M: Machine> Table<M> {
         let plain_columns = shapes.iter().enumerate();
         Ok(Self {
             name: name.to_owned(),
+            serial,
             key_parts,
             key_is_int64: key::is_int64(&schema),
             plain_columns: plain_columns.map(|(at, one)| PlainColumn::of(at, one)).collect(),
@@ -149,6 +157,7 @@ impl<M: Machine> Table<M> {
             index_only_invalid: IndexOnlyInvalid::default(),
             left: Latch::default(),
             gone_bytes: M::Word::new(0),
+            state: M::Word::new(0),
         })
     }
 
@@ -167,6 +176,12 @@ impl<M: Machine> Table<M> {
     #[inline]
     pub fn id(&self) -> TableId {
         self.barrier.table()
+    }
+
+    /// Its serial number.
+    #[inline]
+    pub fn serial(&self) -> TableSerial {
+        self.serial
     }
 
     /// The index of its primary key.
@@ -189,8 +204,8 @@ impl<M: Machine> Table<M> {
         &self.barrier
     }
 
-    /// Number of present rows; each segment is counted at one time during the call. A thread that
-    /// is inside the gate must not call this.
+    /// Number of present rows, 0 if the table was dropped; each segment is counted at one time
+    /// during the call. A thread that is inside the gate must not call this.
     pub fn row_count(&self) -> u64 {
         self.row_count_up_to(u64::MAX)
     }
@@ -207,6 +222,9 @@ impl<M: Machine> Table<M> {
             }
             // One section for each segment, so that a cut does not wait for the whole table.
             let section = member.enter();
+            if self.is_removed() {
+                return 0; // DROP-3
+            }
             rows += self.segments.get(number).map_or(0, |segment| self.barrier.count(segment));
             drop(section);
         }

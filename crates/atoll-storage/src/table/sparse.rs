@@ -13,7 +13,8 @@ const SPARSE_BYTES_MIN: u64 = 1 << 20;
 impl<M: Machine> Table<M> {
     /// Whether enough long values were released since the last call that blocks may be sparse.
     pub fn may_be_sparse(&self) -> bool {
-        let enough = self.gone_bytes.load(Ordering::Relaxed) >= SPARSE_BYTES_MIN;
+        let enough =
+            !self.is_leaving() && self.gone_bytes.load(Ordering::Relaxed) >= SPARSE_BYTES_MIN;
         if enough {
             self.gone_bytes.store(0, Ordering::Relaxed);
         }
@@ -28,13 +29,17 @@ impl<M: Machine> Table<M> {
 
     /// Values in sparse blocks, at most `most`: row and column. To empty the blocks, the caller
     /// stores each value again, in a transaction of its own. A thread that is inside the gate must
-    /// not call this; `member` is its place at the gate.
+    /// not call this; `member` is its place at the gate. The search ends early if a drop of the
+    /// table begins, which waits for the caller.
     pub fn sparse_values(&self, member: &mut Member, most: usize) -> Vec<(RowId, usize)> {
         let columns = self.schema.columns().iter().enumerate();
         let views: Vec<usize> =
             columns.filter(|(_, column)| column.data_type.is_view()).map(|(at, _)| at).collect();
         let mut found = Vec::new();
         for number in 0..self.segment_count() {
+            if self.is_leaving() {
+                return Vec::new();
+            }
             let Some(segment) = self.segments.get(number) else { continue };
             for at in views.iter().copied() {
                 let blocks = self.barrier.sparse_blocks(segment, at);

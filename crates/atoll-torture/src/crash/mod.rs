@@ -12,12 +12,14 @@
 //! |---|---|
 //! | [`scene`] | the tables, and the transactions on them |
 //! | [`loads`] | bulk loads |
+//! | [`drops`] | tables that are dropped and created again |
 //! | [`judge`] | the conditions that must hold after recovery |
 //! | [`plan`] | the settings of a run |
 //! | [`run`] | one run and its crashes |
 //! | [`report`], [`args`] | the report and the arguments |
 
 pub mod args;
+pub mod drops;
 pub mod judge;
 pub mod loads;
 pub mod plan;

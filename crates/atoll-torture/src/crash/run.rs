@@ -9,6 +9,7 @@ use atoll::machine::CrashMedium;
 use atoll::{Database, Error, SchemeKind};
 use serde::Serialize;
 
+use super::drops::Steps;
 use super::judge::judge;
 use super::loads;
 use super::plan::{Crashes, How};
@@ -25,6 +26,8 @@ const SUBSETS: u64 = 2;
 
 /// One in so many transactions is a load.
 const LOAD_EVERY: u64 = 16;
+/// One in so many of the others drops or creates a table.
+const DROP_EVERY: u64 = 6;
 
 /// A violation found after a crash.
 #[derive(Debug, Clone, Serialize)]
@@ -76,18 +79,22 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
     let first = medium.events();
     let begun = AtomicI64::new(0);
     let checkpoints = Mutex::new(Vec::new());
+    let drops = Mutex::new(Vec::new());
     let failed = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..how.threads)
             .map(|thread| {
                 let (db, tables, medium) = (&db, &tables, &medium);
-                let (begun, checkpoints) = (&begun, &checkpoints);
+                let (begun, checkpoints, drops) = (&begun, &checkpoints, &drops);
                 scope.spawn(move || -> Result<(), Error> {
                     let mut random = Random::new(seed << 8 | thread);
                     let mut session = db.session()?;
+                    let mut steps = Steps::of(thread);
                     for number in 0..how.transactions {
                         let id = begun.fetch_add(1, Ordering::Relaxed) + 1;
                         if random.below(LOAD_EVERY) == 0 {
                             loads::act(db, &mut session, tables, id, &mut random)?;
+                        } else if random.below(DROP_EVERY) == 0 {
+                            steps.act(db, &mut session, tables, (id, &mut random))?;
                         } else {
                             scene::act(&mut session, tables, id, how.lazy, &mut random)?;
                         }
@@ -104,6 +111,7 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
                             checkpoints.lock().unwrap_or_else(PoisonError::into_inner).push(during);
                         }
                     }
+                    drops.lock().unwrap_or_else(PoisonError::into_inner).push(steps);
                     Ok(())
                 })
             })
@@ -115,6 +123,7 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
     }
     let begun = begun.load(Ordering::Relaxed);
     let checkpoints = checkpoints.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let drops = drops.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut random = Random::new(seed ^ 0xc0a5);
     if random.below(4) == 0 {
         drop(tables);
@@ -125,7 +134,7 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
     let events = medium.events();
     out.acknowledged = medium.notes(events).len() as u64;
     out.checkpoints = checkpoints.len() as u64;
-    let past = Past { scheme, seed, how, medium, events, checkpoints, begun };
+    let past = Past { scheme, seed, how, medium, events, checkpoints, drops, begun };
     match how.crashes {
         Crashes::Random(count) => (0..count).all(|_| {
             let event = first + random.below((events - first + 1) as u64) as usize;
@@ -222,6 +231,7 @@ struct Past<'h> {
     events: usize,
     /// The range of events of each checkpoint.
     checkpoints: Vec<Range<usize>>,
+    drops: Vec<Steps>,
     begun: i64,
 }
 
@@ -280,9 +290,12 @@ impl Past<'_> {
             Ok(db) => db,
             Err(error) => return Some(format!("cannot be opened: {error}; found were {files:?}")),
         };
-        match judge(&db, acknowledged, self.begun) {
-            Ok(wrong) => wrong,
-            Err(error) => Some(format!("cannot be read: {error}")),
+        let drops = |steps: &Steps| steps.wrong(&db, acknowledged).transpose();
+        let judged = judge(&db, acknowledged, self.begun).transpose();
+        match judged.or_else(|| self.drops.iter().find_map(drops)) {
+            None => None,
+            Some(Ok(wrong)) => Some(wrong),
+            Some(Err(error)) => Some(format!("cannot be read: {error}")),
         }
     }
 }

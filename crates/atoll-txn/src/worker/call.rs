@@ -3,8 +3,6 @@
 //! This file begins transactions, checks what every operation checks, and waits after conflicts;
 //! the operations are in the other files.
 
-use std::sync::Arc;
-
 use atoll_machine::Machine;
 use atoll_memory::Inside;
 use atoll_storage::{StorageError, Table, Value};
@@ -143,10 +141,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     }
 
     pub(super) fn check_table(&self, table: &Table<M>) -> Result<(), OpError> {
-        if Arc::ptr_eq(table.memory(), self.engine.memory()) {
-            return Ok(());
-        }
-        Err(OpError::ForeignTable(table.name().to_owned()))
+        self.engine.check_table(table)
     }
 
     pub(super) fn check_writable(&self, table: &Table<M>) -> Result<(), OpError> {

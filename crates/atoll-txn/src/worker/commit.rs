@@ -226,10 +226,9 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     /// Frees what the undo list has kept for a rollback.
     fn forget_now(&mut self, engine: &Engine<S, M>, change: Change) {
         let tables = engine.tables();
-        self.undo.each(
-            |table, column| tables.table(table).image_bytes(column),
-            |table, row, replaced| tables.table(table).forget(change, row, replaced),
-        );
+        self.undo.each(|table, row, replaced| {
+            tables.table(table).forget(change, row, replaced);
+        });
     }
 
     /// Prepares, validates and stores the next rows of the write set.

@@ -18,7 +18,7 @@
 use atoll_machine::Machine;
 use atoll_storage::image::heap_place;
 use atoll_storage::undo::Replaced;
-use atoll_storage::{Change, RowId};
+use atoll_storage::{Change, RowId, TableId};
 
 use super::call::Call;
 use super::thread::Thread;
@@ -43,44 +43,43 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         engine: &Engine<S, M>,
         stamp: u64,
     ) {
+        let tables = engine.tables();
+        let name = |table: TableId| (table, tables.table(table).serial());
         for entry in &self.entries.gone {
             let key = self.entries.key(entry);
-            garbage.retire_entry(stamp, entry.table, entry.row, entry.index, key);
+            garbage.retire_entry(stamp, name(entry.table), entry.row, entry.index, key);
         }
         for gone in self.rows.deleted() {
             let edits = self.edits.borrow();
             let what = edits.find(gone.table, gone.row).map(|at| edits.row(at).what);
             if what.is_some_and(|what| what == What::Remove || what.is_nothing()) {
-                garbage.retire_row(stamp, gone.table, gone.row, gone.hash);
+                garbage.retire_row(stamp, name(gone.table), gone.row, gone.hash);
             }
         }
         if !self.rows.must_forget() {
             return;
         }
-        let tables = engine.tables();
-        self.undo.each(
-            |table, column| tables.table(table).image_bytes(column),
-            |table, row, replaced| {
-                let Replaced::Value { column, start } = replaced else { return };
-                let columns = tables.table(table).schema().columns();
-                if columns[usize::from(column)].data_type.is_view() && heap_place(&start).is_some()
-                {
-                    garbage.retire_value(stamp, table, row, replaced);
-                }
-            },
-        );
+        self.undo.each(|table, row, replaced| {
+            let Replaced::Value { column, start } = replaced else { return };
+            let columns = tables.table(table).schema().columns();
+            if columns[usize::from(column)].data_type.is_view() && heap_place(&start).is_some() {
+                garbage.retire_value(stamp, name(table), row, replaced);
+            }
+        });
     }
 
     /// Retires what the transaction has added; it has aborted.
-    pub(super) fn retire_aborted(&self, garbage: &mut Garbage) {
+    pub(super) fn retire_aborted(&self, garbage: &mut Garbage, engine: &Engine<S, M>) {
         let entries = &self.entries;
+        let name = |table: TableId| (table, engine.tables().table(table).serial());
         // This includes entries that the row had before: the slot does not show that, and the
         // collector keeps the entries of a row that is present.
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
-            garbage.retire_entry(0, entry.table, entry.row, entry.index, entries.key(entry));
+            let table = name(entry.table);
+            garbage.retire_entry(0, table, entry.row, entry.index, entries.key(entry));
         }
         for made in self.rows.inserted() {
-            garbage.retire_row(0, made.table, made.row, made.hash);
+            garbage.retire_row(0, name(made.table), made.row, made.hash);
         }
     }
 }
@@ -123,10 +122,16 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     fn collect_one(&mut self) {
         let Self { engine, thread: Thread { member, garbage, .. }, txn } = self;
         let Some(retired) = garbage.pop() else { return };
-        let context = engine.tables.context(retired.table);
+        let section = member.enter();
+        let context = engine.tables.get(retired.table);
+        let Some(context) = context.filter(|one| one.table.serial() == retired.serial) else {
+            return; // Its table was dropped.
+        };
+        if context.table.is_leaving() {
+            return garbage.put_back(retired); // TABLES-2
+        }
         let meta = context.header(retired.row);
         let target = || Target { place: context.place(retired.row), state: &meta.state };
-        let section = member.enter();
         let change = Change::forward(section.inside());
         if let Gone::Value(replaced) = retired.gone {
             context.table.forget(change, retired.row, replaced);
@@ -162,7 +167,6 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             _ => unlinked,
         };
         engine.scheme.unlock(target(), changed);
-        drop(section);
         if unlinked {
             context.table.free(retired.row);
         }

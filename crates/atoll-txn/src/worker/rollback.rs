@@ -43,7 +43,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
                 engine.tables().table(made.table).free(made.row);
             }
         } else {
-            txn.retire_aborted(garbage);
+            txn.retire_aborted(garbage, engine);
         }
         self.finish(Err(reason), Phase::Finished);
         if !TxnState::<S, M>::IN_PLACE {
@@ -61,9 +61,8 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         }
         let Self { engine, thread: Thread { member, backwards, .. }, txn } = self;
         let tables = engine.tables();
-        let width = |table, column| tables.table(table).image_bytes(column);
-        backwards.begin(&txn.undo, width);
-        while let Some((table, row, was)) = backwards.step(&txn.undo, width) {
+        backwards.begin(&txn.undo);
+        while let Some((table, row, was)) = backwards.step(&txn.undo) {
             loop {
                 let section = member.enter();
                 let change = Change::rollback(section.inside());

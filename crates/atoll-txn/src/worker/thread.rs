@@ -2,7 +2,7 @@
 
 use atoll_memory::Member;
 use atoll_storage::undo::Backwards;
-use atoll_storage::{Change, Filling, KeyRun, RowId, StorageError, Table, TableId, Value};
+use atoll_storage::{Change, Filling, KeyRun, RowId, StorageError, Table, TableSerial, Value};
 
 use super::range::ScanBuffers;
 use super::store_buffer::StoreBuffer;
@@ -28,9 +28,14 @@ pub(super) struct Thread {
 /// The segments that a thread fills with new rows, and the key runs that they add to the key
 /// predictors of their tables; by table.
 #[derive(Default)]
-pub(super) struct Fillings {
-    segments: Vec<Filling>,
-    runs: Vec<KeyRun>,
+pub(super) struct Fillings(Vec<OfTable>);
+
+/// What a thread has of the table with this serial number.
+#[derive(Clone, Default)]
+struct OfTable {
+    serial: TableSerial,
+    filling: Filling,
+    run: KeyRun,
 }
 
 impl Thread {
@@ -48,24 +53,30 @@ impl Thread {
     }
 }
 
-/// The element for a table; the list grows as tables are used.
-fn of_table<T: Default + Clone>(list: &mut Vec<T>, table: TableId) -> &mut T {
-    let at = table.0 as usize;
-    if list.len() <= at {
-        std::hint::cold_path();
-        list.resize(at + 1, T::default());
-    }
-    &mut list[at]
-}
-
 impl Fillings {
+    /// What the thread has of a table; the list grows as tables are used.
+    #[inline]
+    fn of<M: Machine>(&mut self, table: &Table<M>) -> &mut OfTable {
+        let at = table.id().0 as usize;
+        if self.0.len() <= at {
+            std::hint::cold_path();
+            self.0.resize(at + 1, OfTable::default());
+        }
+        let of = &mut self.0[at];
+        if of.serial != table.serial() {
+            std::hint::cold_path();
+            *of = OfTable { serial: table.serial(), ..OfTable::default() };
+        }
+        of
+    }
+
     /// Claims a slot for a new row.
     pub(super) fn claim<S: Scheme<M>, M: Machine>(
         &mut self,
         context: &TableContext<S, M>,
         change: Change,
     ) -> Result<RowId, StorageError> {
-        context.table.claim(change, of_table(&mut self.segments, context.table.id()))
+        context.table.claim(change, &mut self.of(&context.table).filling)
     }
 
     /// Makes room for new rows, if the segment that the thread fills is small.
@@ -76,7 +87,7 @@ impl Fillings {
         member: &mut Member,
         slots: usize,
     ) -> Result<(), StorageError> {
-        let filling = of_table(&mut self.segments, table.id());
+        let filling = &mut self.of(table).filling;
         if filling.lacks_room(slots) { table.make_room(member, filling, slots) } else { Ok(()) }
     }
 
@@ -87,6 +98,6 @@ impl Fillings {
         hash: u64,
         row: RowId,
     ) {
-        context.table.train(of_table(&mut self.runs, context.table.id()), hash, row);
+        context.table.train(&mut self.of(&context.table).run, hash, row);
     }
 }

@@ -33,6 +33,10 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         if self.txn.phase == Phase::Open {
             return;
         }
+        let _compacting = self.engine.compacting.take_patiently();
+        if self.engine.check_table(table).is_err() {
+            return;
+        }
         let values = table.sparse_values(&mut self.thread.member, most);
         let (is_part, mut any) = (values.len() == most, false);
         let mut values: Vec<Kept> =
@@ -41,6 +45,9 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         let together = if S::PARTITIONED { TOGETHER } else { 1 };
         for values in values.chunk_by(|one, next| one.partition == next.partition) {
             for values in values.chunks(together) {
+                if table.is_leaving() {
+                    return;
+                }
                 self.txn.upkeep = true;
                 let is_done = self.store_again(table, values).is_ok();
                 self.abort(AbortReason::Requested);

@@ -49,11 +49,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         };
         let mut list = Vec::new();
         if TxnState::<S, M>::IN_PLACE && changes > CHANGES_IN_SECTION {
-            let tables = self.engine.tables();
-            self.txn.undo.each(
-                |table, column| tables.table(table).image_bytes(column),
-                |table, row, replaced| list.push((table, row, replaced)),
-            );
+            self.txn.undo.each(|table, row, replaced| list.push((table, row, replaced)));
         }
         let mut has_spilled = false;
         for from in (0..changes).step_by(CHANGES_IN_SECTION) {
@@ -107,10 +103,9 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             }
         };
         if Self::IN_PLACE {
-            self.undo.each(
-                |table, column| tables.table(table).image_bytes(column),
-                |table, row, replaced| raise(table, row, replaced == Replaced::Presence(true)),
-            );
+            self.undo.each(|table, row, replaced| {
+                raise(table, row, replaced == Replaced::Presence(true));
+            });
         } else {
             for edited in self.edits.get_mut().rows() {
                 raise(edited.table, edited.row, edited.what == What::Remove);
@@ -122,11 +117,9 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     }
 
     fn write_down_all(&mut self, engine: &Engine<S, M>, record: &mut RedoWriter) {
-        let tables = engine.tables();
-        self.undo.each(
-            |table, column| tables.table(table).image_bytes(column),
-            |table, row, replaced| write_down_stored(engine, record, (table, row, replaced)),
-        );
+        self.undo.each(|table, row, replaced| {
+            write_down_stored(engine, record, (table, row, replaced));
+        });
     }
 
     /// Encodes the change of a row of the write set.
@@ -138,13 +131,13 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         }
         let context = engine.tables.context(edited.table);
         let RedoWriter { redo, value, .. } = record;
-        let out = redo.part(context.tablespace);
+        let (out, serial) = (redo.part(context.tablespace), context.table.serial());
         if edited.what == What::Remove {
-            return redo::delete(out, edited.table, edited.row);
+            return redo::delete(out, serial, edited.row);
         }
         let is_whole = edited.what.is_whole();
         let kind = if is_whole { Kind::Put } else { Kind::Update };
-        let begun = redo::begin(out, edited.table, edited.row, kind);
+        let begun = redo::begin(out, serial, edited.row, kind);
         if is_whole {
             // Columns that the write set lacks are in the slot.
             for column in 0..context.table.schema().columns().len() {
@@ -169,25 +162,25 @@ fn write_down_stored<S: Scheme<M>, M: Machine>(
     (table, row, replaced): (TableId, RowId, Replaced),
 ) {
     let context = engine.tables.context(table);
-    let is_present = context.table.is_present(row);
+    let (is_present, serial) = (context.table.is_present(row), context.table.serial());
     let RedoWriter { redo, value, .. } = record;
     match replaced {
         Replaced::Value { column, .. } if is_present => {
             let out = redo.part(context.tablespace);
-            let begun = redo::begin(out, table, row, Kind::Update);
+            let begun = redo::begin(out, serial, row, Kind::Update);
             put_stored(context, row, column.into(), value, out);
             redo::end(out, begun);
         }
         Replaced::Presence(_) if is_present => {
             let out = redo.part(context.tablespace);
-            let begun = redo::begin(out, table, row, Kind::Put);
+            let begun = redo::begin(out, serial, row, Kind::Put);
             for column in 0..context.table.schema().columns().len() {
                 put_stored(context, row, column, value, out);
             }
             redo::end(out, begun);
         }
         Replaced::Presence(true) => {
-            redo::delete(redo.part(context.tablespace), table, row);
+            redo::delete(redo.part(context.tablespace), serial, row);
         }
         // The row is absent in the end; the undo entry of its deletion records that.
         Replaced::Presence(false) | Replaced::Value { .. } => {}

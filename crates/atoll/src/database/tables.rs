@@ -44,6 +44,19 @@ impl Database {
         Ok(table)
     }
 
+    /// Drops one of the database's own tables, when the transactions that use it have ended. Its
+    /// name is free then. Snapshots that show the table keep what they show; the rest of its memory
+    /// is free after some milliseconds. Handles of the table are useless.
+    ///
+    /// # Errors
+    /// As [`Database::table`]; [`Error::Memory`], [`Error::Log`].
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.transaction(|transaction| {
+            let table = self.table(name)?;
+            transaction.drop_table(&table)
+        })
+    }
+
     /// One of the database's own tables by name, which can be changed.
     ///
     /// # Errors

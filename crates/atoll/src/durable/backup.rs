@@ -59,6 +59,7 @@ impl Checkpointer {
         let _locked = lock_empty(root)?;
         let origin = self.origin()?;
         let tablespaces = self.stores.len();
+        let next_serial = self.control.checkpoints.first().map_or(0, |one| one.next_serial);
         let mut control = Control {
             id: control::new_id(),
             file_bytes: self.control.file_bytes,
@@ -93,6 +94,7 @@ impl Checkpointer {
             number: CHECKPOINT,
             epoch: 0,
             incarnation: FIRST_INCARNATION,
+            next_serial,
             parts,
         }];
         ControlFile::begin(root, control::COPY, &mut control)?;
@@ -133,7 +135,7 @@ impl Copy<'_, '_> {
             let segments = table.segments.iter();
             let segments = segments.map(|segment| Ok(Arc::new(self.segment(segment)?)));
             let segments = segments.collect::<Result<_>>()?;
-            Ok(TableMap { id: table.id, description: table.description.clone(), segments })
+            Ok(TableMap { serial: table.serial, description: table.description.clone(), segments })
         });
         Ok(Map { tables: tables.collect::<Result<_>>()? })
     }

@@ -15,7 +15,7 @@ use atoll_log::control::{self, Control, ControlFile};
 use atoll_log::files::{file_name, file_number};
 use atoll_log::origin::{self, Origin};
 use atoll_log::scan::Scan;
-use atoll_log::{LogError, time_mark};
+use atoll_log::{LogError, block, time_mark};
 use atoll_machine::medium::Open;
 use atoll_machine::{FileMedium, Medium};
 use atoll_storage::redo::Changes;
@@ -308,6 +308,7 @@ fn means_something(header: &Header, payload: &[u8]) -> bool {
             header.transaction != 0 || Changes::new(payload).all(|change| change.is_some())
         }
         Kind::Table => describe::decode(payload).is_some(),
+        Kind::Drop => block::decode_drop(payload).is_some(),
         Kind::IdleWatermark => IdleWatermark::decode_all(payload).is_some(),
         Kind::Time => time_mark::time_us(payload).is_some(),
         Kind::Piece | Kind::Open => true,

@@ -20,6 +20,7 @@
 //!   Nothing else is written until the control file has been: another checkpoint would overwrite
 //!   blocks of the older one.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -35,7 +36,7 @@ use atoll_log::{LogError, Logs, Planted};
 use atoll_machine::affinity::pin_current_thread;
 use atoll_machine::medium::Locked;
 use atoll_machine::{Machine, Native};
-use atoll_storage::TableId;
+use atoll_storage::TableSerial;
 use atoll_txn::describe;
 
 use super::CheckpointReport;
@@ -105,12 +106,18 @@ impl Chain {
         self.steps < self.steps_max && self.step_bytes < self.most
     }
 
-    fn note(&mut self, (number, map): (u64, &Map), file: FileRef, changed: Changed, is_step: bool) {
+    fn note(
+        &mut self,
+        number: u64,
+        Written { map, file, changed, gone, is_step, .. }: &mut Written,
+    ) {
+        let file = *file;
         self.file = file;
-        if is_step {
+        if *is_step {
             self.steps += 1;
             self.step_bytes += file.bytes;
-            checkpoint_store::writer::apply(&mut self.waiting, changed);
+            checkpoint_store::writer::apply(&mut self.waiting, std::mem::take(changed));
+            self.waiting.retain(|(table, _), _| !gone.contains(table));
         } else {
             let bytes = map.blocks().count() * BLOCK_BYTES;
             let most = (bytes as u64 / STEP_SHARE).max(STEP_BYTES_MIN);
@@ -130,7 +137,6 @@ pub(super) enum Form {
 
 /// The part of one tablespace in a checkpoint that is being written.
 struct Writing<'w> {
-    core: &'w Core,
     tablespace: usize,
     snapshot: &'w Snapshot,
     is_step: bool,
@@ -143,6 +149,8 @@ struct Written {
     map: Map,
     file: FileRef,
     changed: Changed,
+    /// The serial numbers of the tables that were dropped since the checkpoint before.
+    gone: Vec<u64>,
     is_step: bool,
     report: CheckpointReport,
 }
@@ -228,9 +236,6 @@ impl Checkpointer {
         let starts = self.logs.starts(); // before the cut: CHECKPOINT-2
         let ends = self.logs.ends();
         let snapshot = Snapshot::take(core, &[], String::new(), true)?;
-        // If another thread is creating a table that the snapshot shows, this returns after it is
-        // complete.
-        core.engine.all_tables();
         let horizon = self.logs.clock();
         self.logs.settle(horizon)?; // CHECKPOINT-1
         let number = self.control.checkpoints.first().map_or(0, |last| last.number) + 1;
@@ -248,12 +253,14 @@ impl Checkpointer {
         let incarnation = control.incarnation;
         let is_wrong = self.logs.options().planted == Planted::EpochTooMany;
         let epoch = snapshot.epoch() + u64::from(is_wrong);
-        control.checkpoints.insert(0, Checkpoint { number, epoch, incarnation, parts });
+        let next_serial = snapshot.shared().next_serial()?.0;
+        let checkpoint = Checkpoint { number, epoch, incarnation, next_serial, parts };
+        control.checkpoints.insert(0, checkpoint);
         control.checkpoints.truncate(CHECKPOINTS_KEPT);
         (self.control, self.is_unwritten) = (control, true);
         let mut maps = Vec::with_capacity(written.len());
-        for (chain, store) in self.chains.iter_mut().zip(written) {
-            chain.note((number, &store.map), store.file, store.changed, store.is_step);
+        for (chain, mut store) in self.chains.iter_mut().zip(written) {
+            chain.note(number, &mut store);
             maps.push(store.map);
         }
         self.maps.insert(0, maps);
@@ -321,7 +328,7 @@ impl Checkpointer {
         let write = |tablespace: usize| {
             let is_step =
                 form == Form::Any && self.baseline.is_some() && self.chains[tablespace].may_grow();
-            let writing = Writing { core, tablespace, snapshot, is_step, is_given_up };
+            let writing = Writing { tablespace, snapshot, is_step, is_given_up };
             let written = self.write_store(&writing, checkpoint);
             is_given_up.fetch_or(written.is_err(), Ordering::Relaxed);
             written
@@ -358,20 +365,21 @@ impl Checkpointer {
     /// Writes the part of one tablespace; `None` when another part has failed.
     fn write_store(&self, writing: &Writing<'_>, checkpoint: u64) -> Result<Option<Written>> {
         let mut report = CheckpointReport::default();
-        let Writing { core, tablespace, snapshot, is_step, is_given_up } = *writing;
+        let Writing { tablespace, snapshot, is_step, is_given_up } = *writing;
         let kept: Vec<&Map> = self.maps.iter().map(|maps| &maps[tablespace]).collect();
         let (store, chain) = (&self.stores[tablespace], &self.chains[tablespace]);
         let mut writer = store.writer(&kept, &chain.waiting, is_step);
         let known = kept.first().copied();
         let (mut map, mut steps) = (Map::default(), Vec::new());
         for table in snapshot.own_tables() {
-            let options = core.engine.table_options(table.id());
-            if options.tablespace.unwrap_or(0) as usize != tablespace {
+            let serial = table.serial();
+            let options = describe::decode_options(table.encoded_options(), table.schema());
+            let options = options.expect("the engine has encoded them");
+            if options.tablespace != Some(tablespace as u32) {
                 continue;
             }
-            let id = table.id().0;
-            let description = describe::encode(id, table.name(), table.schema(), &options);
-            let before = self.before(known, table.id());
+            let description = describe::encode(serial, table.name(), table.schema(), &options);
+            let before = self.before(known, serial);
             let mut segments = Vec::with_capacity(table.segment_count());
             let mut changed = Vec::new();
             for number in 0..table.segment_count() {
@@ -383,7 +391,7 @@ impl Checkpointer {
                     let known = map.segments.get(number)?;
                     Some((old.segment(number).ok()?, known))
                 });
-                writer.begin_segment((id, number as u32));
+                writer.begin_segment((serial.0, number as u32));
                 report.segments += 1;
                 let before_it =
                     before.as_ref().map(|(segment, map)| Before { segment, map: map.as_ref() });
@@ -405,12 +413,16 @@ impl Checkpointer {
             if is_new || !changed.is_empty() {
                 steps.push((map.tables.len(), changed));
             }
-            map.tables.push(TableMap { id, description, segments });
+            map.tables.push(TableMap { serial: serial.0, description, segments });
         }
         let (bytes, changed) = writer.finish()?;
         report.bytes += bytes;
+        let now: HashSet<u64> = map.tables.iter().map(|table| table.serial).collect();
+        let known = known.into_iter().flat_map(|known| &known.tables).map(|table| table.serial);
+        let gone: Vec<u64> = known.filter(|serial| !now.contains(serial)).collect();
         let file = if is_step {
-            let mut step = StepBytes::new(chain.file, steps.len());
+            let mut step = StepBytes::new(chain.file, steps.len() + gone.len());
+            gone.iter().for_each(|serial| step.dropped(*serial));
             for (table, segments) in &steps {
                 let table = &map.tables[*table];
                 step.table(table, segments.len());
@@ -423,18 +435,18 @@ impl Checkpointer {
             store.write_map(checkpoint, &map)?
         };
         report.file_bytes += file.bytes;
-        Ok(Some(Written { map, file, changed, is_step, report }))
+        Ok(Some(Written { map, file, changed, gone, is_step, report }))
     }
 
     /// The table in the snapshot of the checkpoint before, and its map.
     fn before<'m>(
         &self,
         known: Option<&'m Map>,
-        table: TableId,
+        serial: TableSerial,
     ) -> Option<(SnapshotTable, &'m TableMap)> {
         let baseline = self.baseline.as_ref()?;
-        let map = known?.tables.iter().find(|one| one.id == table.0)?;
-        Some((baseline.own_tables().find(|one| one.id() == table)?, map))
+        let map = known?.tables.iter().find(|one| one.serial == serial.0)?;
+        Some((baseline.own_tables().find(|one| one.serial() == serial)?, map))
     }
 
     /// Records in the control file that the database is closed: the logs contain everything, and

@@ -33,7 +33,7 @@ pub struct LogRecord {
     pub incarnation: u32,
     /// Epoch of the commit.
     pub epoch: u64,
-    /// The kind: `commit`, `piece`, `rest`, `table`, `open`, `time`.
+    /// The kind: `commit`, `piece`, `rest`, `table`, `drop`, `open`, `time`.
     pub kind: &'static str,
     /// The contents.
     pub changes: Vec<String>,
@@ -91,7 +91,11 @@ fn record(header: &Header, payload: &[u8]) -> LogRecord {
             vec![format!("{} bytes of transaction {}", payload.len(), header.transaction)]
         }
         Kind::Table => describe::decode(payload)
-            .map(|table| format!("table {} \"{}\"", table.id, table.name))
+            .map(|table| format!("table {} \"{}\"", table.serial.0, table.name))
+            .into_iter()
+            .collect(),
+        Kind::Drop => block::decode_drop(payload)
+            .map(|serial| format!("table {} is dropped", serial.0))
             .into_iter()
             .collect(),
         Kind::IdleWatermark => block::IdleWatermark::decode_all(payload)

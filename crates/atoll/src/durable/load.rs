@@ -9,8 +9,8 @@ use atoll_log::checkpoint_store::{
     BLOCK_BYTES, CheckpointStore, Holding, Part, PartName, SegmentMap,
 };
 use atoll_memory::Member;
-use atoll_storage::Change;
 use atoll_storage::segment::{ColumnImage, SegmentImage};
+use atoll_storage::{Change, TableSerial};
 use atoll_txn::describe;
 
 use crate::engine::Engine;
@@ -22,11 +22,12 @@ pub(super) fn member(engine: &Engine) -> Result<Member> {
     engine.memory().join().ok_or(Error::TooManyTransactions(most))
 }
 
-/// Creates the tables of a checkpoint and loads their rows, with `threads` threads.
+/// Creates the tables of a checkpoint and loads their rows, with `threads` threads. The table that
+/// was created after them had at least the serial number `next_serial`.
 pub(super) fn load(
     engine: &Engine,
     stores: &[CheckpointStore],
-    holdings: &[Holding],
+    (holdings, next_serial): (&[Holding], u64),
     threads: usize,
     progress: &OpenPart,
 ) -> Result<()> {
@@ -37,19 +38,20 @@ pub(super) fn load(
             holding.map.tables.iter().map(move |table| (tablespace, table))
         })
         .collect();
-    tables.sort_by_key(|(_, table)| table.id);
+    tables.sort_by_key(|(_, table)| table.serial);
     let mut adding = member(engine)?;
     let mut segments = Vec::new();
-    for (number, (tablespace, map)) in tables.into_iter().enumerate() {
+    for (tablespace, map) in tables {
         let damaged = || {
-            let expected = format!("table {number}");
-            let found = format!("table {}", map.id);
+            let expected = "a table that no other tablespace has".to_owned();
+            let found = format!("table {}", map.serial);
             let file = format!("map of tablespace {tablespace}");
             LogError::Damaged { file, offset: 0, expected, found }
         };
         let described = describe::decode(&map.description).ok_or_else(damaged)?;
         let is_own = described.options.tablespace == Some(tablespace as u32);
-        if map.id as usize != number || described.id != map.id || !is_own {
+        let is_new = described.serial >= engine.next_serial();
+        if described.serial.0 != map.serial || !is_new || !is_own {
             return Err(damaged().into());
         }
         let table = engine.restore_table(described).map_err(Error::of_op)?;
@@ -60,6 +62,7 @@ pub(super) fn load(
         let numbered = map.segments.iter().enumerate();
         segments.extend(numbered.map(|(at, map)| (from, Arc::clone(&table), at as u64, map)));
     }
+    engine.raise_serial(TableSerial(next_serial))?; // SERIAL-1
     let bytes = |map: &SegmentMap| {
         map.parts().map(|part| (part.blocks.len() * BLOCK_BYTES) as u64).sum::<u64>()
     };
@@ -74,7 +77,7 @@ pub(super) fn load(
             let Some(((store, holding), table, number, map)) = segments.get(at) else {
                 return Ok(());
             };
-            let lines = holding.lines.get(&(table.id().0, *number as u32));
+            let lines = holding.lines.get(&(table.serial().0, *number as u32));
             let read = |name: PartName, part: &Part| -> Result<Vec<u8>> {
                 let mut bytes: Vec<u8> = rooms.borrow_mut().pop().unwrap_or_default();
                 store.read(part, lines.and_then(|lines| lines.get(&name)), &mut bytes)?;
@@ -145,7 +148,7 @@ pub(super) fn index(engine: &Engine, threads: usize, progress: &OpenPart) -> Res
         engine.index_restored(table.id(), threads, &done).map_err(|key| {
             let found = format!("a second row with the key ({key})");
             let expected = "one row for each key".to_owned();
-            let file = format!("table {} in the log or the checkpoint store", table.id().0);
+            let file = format!("table {} in the log or the checkpoint store", table.serial().0);
             LogError::Damaged { file, offset: 0, expected, found }
         })?;
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use atoll_log::archive::{Archive, Owner};
 use atoll_log::checkpoint_store::{self, CheckpointStore, Holding};
-use atoll_log::control::{self, Control, ControlFile};
+use atoll_log::control::{self, Checkpoint, Control, ControlFile};
 use atoll_log::files::Files;
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
@@ -106,7 +106,9 @@ pub(crate) fn open(
     let holdings = newest_holdings(&mut control, &stores, &mut report)?;
     let begin = Instant::now();
     if let Some(holdings) = holdings.first() {
-        report.checkpoint = control.checkpoints[0].number;
+        let Checkpoint { number, next_serial, .. } = control.checkpoints[0];
+        report.checkpoint = number;
+        let holdings = (&holdings[..], next_serial);
         load::load(engine, &stores, holdings, options.threads, &progress.checkpoint)?;
     }
     let maps_of = |all: Vec<Holding>| all.into_iter().map(|holding| holding.map).collect();
@@ -308,7 +310,8 @@ fn replay(
             &progress.log
         }
     };
-    let found = recover::replay(engine, control, (scans, media), options.threads, progress)?;
+    let threads = (options.threads, options.logs.planted);
+    let found = recover::replay(engine, control, (scans, media), threads, progress)?;
     progress.end();
     for (number, start) in found.starts.iter().enumerate() {
         if let Some(damage) = control.ends_too_early(number, &*media[number], start.lsn) {

@@ -226,7 +226,7 @@ impl<'s> Begin<'s> {
         &self,
         new: &dyn Medium,
         options: &DatabaseOptions,
-        (bound, incarnation): (u64, u32),
+        (bound, newest): (u64, u32),
     ) -> Result<u64> {
         let Control { file_bytes, tablespaces, .. } = self.control;
         let mut control = Control {
@@ -254,11 +254,12 @@ impl<'s> Begin<'s> {
             parts.push(CheckpointPart { start, base: CHECKPOINT, file });
         }
         new.sync_names()?;
-        let Origin { epoch, incarnation: made, .. } = self.origin;
+        let Origin { epoch, incarnation, .. } = self.origin;
+        let next_serial = made.next_serial;
         control.checkpoints =
-            vec![Checkpoint { number: CHECKPOINT, epoch, incarnation: made, parts }];
+            vec![Checkpoint { number: CHECKPOINT, epoch, incarnation, next_serial, parts }];
         // A later incarnation than that of every block, so that the logs end where they were cut.
-        control.incarnation = incarnation + 1;
+        control.incarnation = newest + 1;
         (control.cuts, control.horizon) = (ends.clone(), bound);
         control.ends = Some(ends);
         ControlFile::begin(new, control::COPY, &mut control)?;

@@ -1,4 +1,7 @@
 //! Tables that a transaction has alone, to define them.
+//!
+//! `ALONE-1`: a definition takes effect when the transaction has committed, before others may use
+//! the table again.
 
 use std::sync::Arc;
 
@@ -11,6 +14,8 @@ use crate::table_locks::TableLock;
 #[derive(Default)]
 pub(super) struct Alone {
     tables: Vec<Arc<TableLock>>,
+    /// Those that are dropped when the transaction commits.
+    dropped: Vec<Table>,
 }
 
 impl Transaction {
@@ -35,13 +40,39 @@ impl Transaction {
         self.use_table(table)
     }
 
+    /// Drops a table when the transaction commits.
+    ///
+    /// # Errors
+    /// As [`Transaction::lock_table`].
+    pub fn drop_table(&mut self, table: &Table) -> TxnResult<()> {
+        self.lock_table(table)?;
+        self.alone.dropped.push(table.clone());
+        Ok(())
+    }
+
+    /// Carries out the definitions: the transaction has committed.
+    pub(super) fn carry_out(&mut self) -> TxnResult<()> {
+        let core = Arc::clone(&self.core);
+        for table in std::mem::take(&mut self.alone.dropped) {
+            core.engine.drop_table(&table.core)?;
+            table.lock.set_gone();
+            core.change_catalog(|catalog| catalog.remove(&table));
+            core.errands.reclaim();
+            if let Some(acknowledger) = core.acknowledger.get() {
+                acknowledger.acknowledge_all()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Others may use the tables: the transaction has ended.
     #[inline]
     pub(super) fn release_tables(&mut self) {
         if !self.alone.tables.is_empty() {
+            self.alone.dropped.clear();
             let tables = std::mem::take(&mut self.alone.tables);
             let locks = tables.iter().map(|lock| &**lock);
-            self.core.table_locks.release(self.in_use.uses(), locks, &[]);
+            self.core.table_locks.release(self.in_use.uses(), locks);
         }
     }
 }

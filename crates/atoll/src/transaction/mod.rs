@@ -168,8 +168,9 @@ impl Transaction {
     /// Commits: other transactions see the changes, but the commit may not be acknowledged yet.
     pub(crate) fn commit_unacknowledged(&mut self) -> TxnResult<Committed> {
         let committed = self.change(|txn| txn.commit().map(|()| txn.committed()))?;
+        let carried_out = self.carry_out();
         self.end_locks();
-        Ok(committed)
+        carried_out.map(|()| committed)
     }
 
     /// Whether a commit can be acknowledged without waiting.

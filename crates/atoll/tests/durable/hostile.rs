@@ -6,7 +6,7 @@ use atoll::machine::{CrashMedium, Medium};
 use atoll::{Database, DatabaseOptions, Error, LogError, LogsOptions, SchemeKind, TableOptions};
 use atoll_log::block::{HEADER_BYTES, Header, Kind};
 use atoll_storage::redo;
-use atoll_storage::{RowId, TableId};
+use atoll_storage::{RowId, TableSerial};
 use atoll_txn::describe;
 
 use super::scene::{self, LOGS, create, schema};
@@ -49,9 +49,9 @@ fn append(medium: &CrashMedium, blocks: impl IntoIterator<Item = (Kind, Vec<u8>)
     }
 }
 
-fn delete(table: u32) -> Vec<u8> {
+fn delete(table: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    redo::delete(&mut out, TableId(table), RowId(0));
+    redo::delete(&mut out, TableSerial(table), RowId(0));
     out
 }
 
@@ -66,7 +66,7 @@ fn is_told(medium: &CrashMedium, expected: &str) {
 #[test]
 fn changes_of_a_table_that_there_cannot_be_take_no_memory() {
     let medium = database();
-    append(&medium, [(Kind::Commit, delete(u32::MAX))]);
+    append(&medium, [(Kind::Commit, delete(u64::MAX))]);
     is_told(&medium, "changes of known tables");
 }
 
@@ -90,6 +90,9 @@ fn a_log_has_changes_of_its_own_tables_only() {
 fn a_table_belongs_to_a_tablespace_that_there_is() {
     let medium = database();
     let table = TableOptions { tablespace: Some(2), ..TableOptions::default() };
-    append(&medium, [(Kind::Table, describe::encode(2, "table_2", &schema(), &table))]);
+    append(
+        &medium,
+        [(Kind::Table, describe::encode(TableSerial(2), "table_2", &schema(), &table))],
+    );
     is_told(&medium, "a table of a tablespace that there is");
 }

@@ -3,6 +3,7 @@
 //! Each applier has a part of the segments and applies the changes of its part in the order of the
 //! log. So the changes of a row keep their order.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError};
@@ -11,7 +12,7 @@ use atoll_log::block::Header;
 use atoll_machine::{Hints, Machine, Native};
 use atoll_memory::Member;
 use atoll_storage::redo::Changes;
-use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
+use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table, TableSerial};
 
 use super::Common;
 use super::batch::Batch;
@@ -31,15 +32,50 @@ pub(super) struct Applier {
     part: (u64, u64),
     /// Whether to wait for a table that the reader of the first log may still find.
     may_wait: bool,
-    /// The tables that have been looked up.
-    tables: Vec<Option<Arc<Table<Native>>>>,
+    tables: Tables,
     hints: Hints,
+}
+
+/// The tables that an applier has looked up; `None` for one that had been dropped. Most changes are
+/// of the same table as the one before.
+#[derive(Default)]
+struct Tables {
+    list: Vec<Option<Arc<Table<Native>>>>,
+    at: HashMap<TableSerial, usize>,
+    latest: Option<(TableSerial, usize)>,
+}
+
+/// With more tables than this an applier forgets them: dropped ones must not fill the memory.
+const TABLES_MAX: usize = 256;
+
+impl Tables {
+    /// The position of a table in the list, if it has been looked up.
+    fn find(&mut self, serial: TableSerial) -> Option<usize> {
+        match self.latest {
+            Some((latest, at)) if latest == serial => return Some(at),
+            _ => self.latest = Some((serial, *self.at.get(&serial)?)),
+        }
+        self.latest.map(|(_, at)| at)
+    }
+
+    fn add(&mut self, serial: TableSerial, table: Option<Arc<Table<Native>>>) -> usize {
+        let at = self.list.len();
+        self.list.push(table);
+        self.at.insert(serial, at);
+        self.latest = Some((serial, at));
+        at
+    }
+
+    /// A table to which a change may be applied. The caller is inside the gate (`RECOVER-3`).
+    fn live(&self, at: usize) -> Option<&Table<Native>> {
+        self.list[at].as_deref().filter(|table| !table.is_leaving())
+    }
 }
 
 impl Applier {
     pub(super) fn new(engine: &Engine, part: (u64, u64), may_wait: bool) -> Result<Self> {
         let (member, hints) = (member(engine)?, Hints::default());
-        Ok(Self { member, part, may_wait, tables: Vec::new(), hints })
+        Ok(Self { member, part, may_wait, tables: Tables::default(), hints })
     }
 }
 
@@ -79,10 +115,11 @@ impl Common<'_> {
         let mut window = Vec::with_capacity(CHANGES_IN_SECTION);
         let mut cells = Vec::with_capacity(4 * CHANGES_IN_SECTION);
         loop {
-            let section = member.enter();
-            let change = Change::forward(section.inside());
             window.clear();
             cells.clear();
+            if tables.list.len() > TABLES_MAX {
+                *tables = Tables::default();
+            }
             while window.len() < CHANGES_IN_SECTION {
                 let Some((header, changes)) = &mut open else {
                     let Some((header, payload)) = commits.next() else { break };
@@ -93,41 +130,46 @@ impl Common<'_> {
                 };
                 let first = cells.len();
                 let read = changes.read(&mut cells, |head| {
-                    (head.row.segment() + u64::from(head.table.0)) % *parts == *part
+                    head.row.segment().wrapping_add(head.table.0) % *parts == *part
                 });
                 let Some(head) = read.ok_or_else(|| self.bad_block(header, "changes of rows"))?
                 else {
                     open = None;
                     continue;
                 };
-                let number = head.table.0 as usize;
-                if tables.get(number).is_none_or(Option::is_none) {
-                    let Some(table) = self.table(number, *may_wait)? else {
-                        if self.failed.load(Ordering::Relaxed) {
-                            return Ok(()); // Another thread returns the error.
+                let at = match tables.find(head.table) {
+                    Some(at) => at,
+                    None => {
+                        let Some(known) = self.table(head.table, *may_wait)? else {
+                            if self.failed.load(Ordering::Relaxed) {
+                                return Ok(()); // Another thread returns the error.
+                            }
+                            return Err(self.bad_block(header, "changes of known tables"));
+                        };
+                        let own = Some(header.tablespace.into());
+                        if known.as_ref().is_some_and(|(_, tablespace)| *tablespace != own) {
+                            return Err(self.bad_block(header, "changes of its own tables"));
                         }
-                        return Err(self.bad_block(header, "changes of known tables"));
-                    };
-                    let tablespace = self.engine.table_options(table.id()).tablespace;
-                    if tablespace != Some(header.tablespace.into()) {
-                        return Err(self.bad_block(header, "changes of its own tables"));
+                        tables.add(head.table, known.map(|(table, _)| table))
                     }
-                    tables.resize(tables.len().max(number + 1), None);
-                    tables[number] = Some(table);
+                };
+                window.push((head, at, first..cells.len()));
+            }
+            let section = member.enter();
+            let change = Change::forward(section.inside());
+            for (head, at, cells_of) in &window {
+                if let Some(table) = tables.live(*at) {
+                    self.add_segments(table, change, head.row.segment())?;
+                    table.hint_at_redo(head.row, &cells[cells_of.clone()], hints);
                 }
-                let Some(table) = &tables[number] else { continue };
-                self.add_segments(table, change, head.row.segment())?;
-                table.hint_at_redo(head.row, &cells[first..], hints);
-                window.push((head, cells.len()));
             }
             hints.give::<Native>();
-            let mut first = 0;
-            for (head, end) in window.iter().copied() {
-                if let Some(table) = &tables[head.table.0 as usize] {
-                    table.redo(change, head, &cells[first..end])?;
+            for (head, at, cells_of) in &window {
+                if let Some(table) = tables.live(*at) {
+                    table.redo(change, *head, &cells[cells_of.clone()])?;
                 }
-                first = end;
             }
+            drop(section);
             if window.len() < CHANGES_IN_SECTION {
                 return Ok(());
             }

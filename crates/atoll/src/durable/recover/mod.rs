@@ -11,6 +11,11 @@
 //!
 //! - `RECOVER-1`: recovery applies exactly the transactions with a GSN up to the durable horizon.
 //! - `RECOVER-2`: the log behind the horizon is cut off before the database writes anything.
+//! - `RECOVER-3`: the definitions of tables are carried out in the order of the first log. A table
+//!   that is dropped at or below the horizon is gone in the end, so whichever thread comes first,
+//!   its other changes may be applied or not. An applier that is inside the gate has found there
+//!   that no drop of the table has begun (`DROP-2` of the storage). A serial number is never given
+//!   twice, so no change of the table is taken for one of its successor in the slot.
 
 mod apply;
 mod batch;
@@ -20,14 +25,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use atoll_log::LogError;
-use atoll_log::block::{Header, IdleWatermark, Kind};
+use atoll_log::block::{self, Header, IdleWatermark, Kind};
 use atoll_log::control::{Checkpoint, Control};
 use atoll_log::files::place_of;
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
+use atoll_log::{LogError, Planted};
 use atoll_machine::{Medium, Native};
-use atoll_storage::{Table, redo};
+use atoll_storage::{Table, TableId, TableSerial, redo};
 use atoll_txn::describe;
 
 use crate::engine::Engine;
@@ -71,17 +76,23 @@ struct Common<'e> {
     media: &'e [Arc<dyn Medium>],
     /// The size of a log file.
     file_bytes: u64,
+    planted: Planted,
 }
 
-/// The tables, which the first log describes in the order of their numbers.
+/// The tables, which the first log describes in the order of their serial numbers.
 struct Tables {
-    /// Number of tables created so far.
-    made: usize,
-    /// Descriptions that were read and are not yet known to be at or below the horizon.
+    /// `None` for those that have been dropped.
+    known: HashMap<TableSerial, Option<KnownTable>>,
+    /// Definitions that were read and are not yet known to be at or below the horizon.
     pending: VecDeque<PendingBlock>,
     /// Whether the first log may still describe further tables.
     reading: bool,
+    /// The latest table of each slot, for [`Planted::SuccessorInSlot`].
+    slots: HashMap<TableId, TableSerial>,
 }
+
+/// A table, and its tablespace.
+type KnownTable = (Arc<Table<Native>>, Option<u32>);
 
 /// A log and what has been read of it.
 struct Read {
@@ -118,22 +129,32 @@ pub(super) fn replay(
     engine: &Engine,
     control: &Control,
     (scans, media): (Vec<Scan>, &[Arc<dyn Medium>]),
-    threads: usize,
+    (threads, planted): (usize, Planted),
     progress: &OpenPart,
 ) -> Result<Found> {
-    let made = engine.all_tables().len();
+    let known = |table: Arc<Table<Native>>| {
+        let tablespace = engine.table_options(&table).tablespace;
+        (table.serial(), Some((table, tablespace)))
+    };
+    let known: HashMap<_, _> = engine.all_tables().into_iter().map(known).collect();
+    let slots = if planted == Planted::SuccessorInSlot {
+        known.values().flatten().map(|(table, _)| (table.id(), table.serial())).collect()
+    } else {
+        HashMap::new()
+    };
     let common = Common {
         engine,
         tablespaces: control.tablespaces,
         checkpoint: control.checkpoints.first(),
         horizon: AtomicU64::new(control.horizon),
-        tables: Mutex::new(Tables { made, pending: VecDeque::new(), reading: true }),
+        tables: Mutex::new(Tables { known, pending: VecDeque::new(), reading: true, slots }),
         changed: Condvar::new(),
         failed: AtomicBool::new(false),
         adding: Mutex::default(),
         progress,
         media,
         file_bytes: control.file_bytes,
+        planted,
     };
     let parts = (threads / scans.len().max(1)).max(1) as u64;
     let mut reads = std::thread::scope(|scope| {
@@ -174,7 +195,7 @@ pub(super) fn replay(
     let gsn = reads.iter().map(|read| read.last_gsn).max().unwrap_or(0).max(horizon);
     let mut found =
         Found { starts: Vec::new(), incarnation: 0, log_bytes: 0, redone: 0, dropped: 0 };
-    common.make_tables(horizon)?;
+    common.define(horizon)?;
     let mut applier = Applier::new(engine, (0, 1), false)?;
     for (number, read) in reads.iter_mut().enumerate() {
         common.pass_on_held(read, horizon)?;
@@ -250,10 +271,10 @@ impl Common<'_> {
             self.horizon.fetch_max(header.horizon, Ordering::Relaxed);
             match header.kind {
                 Kind::Commit => {}
-                Kind::Table => {
+                Kind::Table | Kind::Drop => {
                     let chunk = Arc::clone(read.scan.chunk());
                     self.lock().pending.push_back(PendingBlock { header, chunk });
-                    self.make_tables(self.horizon.load(Ordering::Relaxed))?;
+                    self.define(self.horizon.load(Ordering::Relaxed))?;
                     self.changed.notify_all();
                     continue;
                 }
@@ -296,38 +317,65 @@ impl Common<'_> {
         Ok(())
     }
 
-    /// Creates the tables that were described up to the GSN `horizon`.
-    fn make_tables(&self, horizon: u64) -> Result<()> {
+    /// Creates and drops the tables that were created and dropped up to the GSN `horizon`.
+    fn define(&self, horizon: u64) -> Result<()> {
         let mut tables = self.lock();
         while tables.pending.front().is_some_and(|next| next.header.gsn <= horizon) {
-            self.make_next(&mut tables)?;
+            self.define_next(&mut tables)?;
         }
         Ok(())
     }
 
-    fn make_next(&self, tables: &mut Tables) -> Result<()> {
+    fn define_next(&self, tables: &mut Tables) -> Result<()> {
         let Some(held) = tables.pending.pop_front() else { return Ok(()) };
+        if self.is_shown(&held.header) {
+            return Ok(()); // The checkpoint contains it, or no longer contains it.
+        }
+        if held.header.kind == Kind::Drop {
+            return self.drop_next(tables, &held);
+        }
         let described = describe::decode(held.chunk.payload(&held.header));
         let described = described.ok_or_else(|| self.bad_block(&held.header, "a table"))?;
-        if (described.id as usize) < tables.made {
-            return Ok(()); // The checkpoint contains it.
-        }
-        if described.id as usize != tables.made {
+        if described.serial != self.engine.next_serial() {
             return Err(self.bad_block(&held.header, "the next table"));
         }
         if described.options.tablespace.is_none_or(|number| number as usize >= self.tablespaces) {
             return Err(self.bad_block(&held.header, "a table of a tablespace that there is"));
         }
-        self.engine.restore_table(described).map_err(Error::of_op)?;
-        tables.made += 1;
+        let tablespace = described.options.tablespace;
+        let table = self.engine.restore_table(described).map_err(Error::of_op)?;
+        if self.planted == Planted::SuccessorInSlot {
+            let last = tables.slots.insert(table.id(), table.serial());
+            if let Some(last) = last {
+                tables.known.insert(last, Some((Arc::clone(&table), tablespace)));
+            }
+        }
+        tables.known.insert(table.serial(), Some((table, tablespace)));
         Ok(())
+    }
+
+    /// Drops a table (`RECOVER-3`).
+    fn drop_next(&self, tables: &mut Tables, held: &PendingBlock) -> Result<()> {
+        let known = block::decode_drop(held.chunk.payload(&held.header));
+        let known = known.and_then(|serial| tables.known.get_mut(&serial));
+        let Some((table, _)) = known.and_then(Option::take) else {
+            return Err(self.bad_block(&held.header, "the drop of a table that there is"));
+        };
+        self.engine.drop_table(&table).map_err(Error::of_op)?;
+        self.engine.free_dropped();
+        Ok(())
+    }
+
+    /// Whether the checkpoint shows what a block says.
+    fn is_shown(&self, header: &Header) -> bool {
+        let shows = |checkpoint: &Checkpoint| checkpoint.shows(header.incarnation, header.epoch);
+        self.checkpoint.is_some_and(shows)
     }
 
     fn pass_on(&self, read: &mut Read, held: PendingBlock) -> Result<()> {
         let header = &held.header;
         let pieces = read.pieces.remove(&(header.incarnation, header.transaction));
-        let is_shown = |checkpoint: &Checkpoint| checkpoint.shows(header.incarnation, header.epoch);
-        if self.checkpoint.is_some_and(is_shown) {
+        if self.is_shown(header) {
             return Ok(());
         }
         read.redone += 1;
@@ -366,13 +414,18 @@ impl Common<'_> {
         LogError::Damaged { file, offset, expected, found }.into()
     }
 
-    /// A table, once its description has been read. A commit that changes the table has a greater
-    /// GSN than its description, so the description is below the horizon too.
-    fn table(&self, number: usize, may_wait: bool) -> Result<Option<Arc<Table<Native>>>> {
+    /// A table, once its description has been read; `Some(None)` if the table has been dropped. A
+    /// commit that changes the table has a greater GSN than its description, so the description is
+    /// below the horizon too, and so are the definitions before it. Outside the gate, since it
+    /// waits for the thread that drops tables.
+    fn table(&self, serial: TableSerial, may_wait: bool) -> Result<Option<Option<KnownTable>>> {
         let mut tables = self.lock();
-        while tables.made <= number {
+        loop {
+            if let Some(known) = tables.known.get(&serial) {
+                return Ok(Some(known.clone()));
+            }
             if !tables.pending.is_empty() {
-                self.make_next(&mut tables)?;
+                self.define_next(&mut tables)?;
             } else if tables.reading && may_wait {
                 let waited = self.changed.wait(tables);
                 tables = waited.unwrap_or_else(PoisonError::into_inner);
@@ -380,7 +433,5 @@ impl Common<'_> {
                 return Ok(None);
             }
         }
-        drop(tables);
-        Ok(self.engine.all_tables().get(number).cloned())
     }
 }

@@ -1,0 +1,167 @@
+//! The tables that a run drops and creates again. Each thread has one of its own, each time in
+//! another tablespace and with another number of rows; the slot of a dropped table is that of the
+//! next one that any thread creates. Definitions are ordered with all commits, so the
+//! judge knows what may be left: the state after the first steps of the thread, at least those that
+//! were acknowledged, and the entries of exactly these steps in the journals.
+
+use std::collections::BTreeSet;
+
+use atoll::{
+    Column, DataType, Database, Error, Result, Schema, Session, Table, TableOptions, Value,
+};
+
+use super::scene::{TABLESPACES, Tables};
+use atoll_bench::keys::Random;
+
+/// In a journal entry, in place of the number of a table: the entry of a step.
+const DROPS: i64 = -4;
+
+/// What a thread does with its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Create,
+    /// Sets all rows to the number of the transaction, and makes an entry.
+    Fill,
+    Drop,
+    /// Makes an entry only.
+    Note,
+}
+
+/// The steps of a thread, each with the number of its transaction.
+#[derive(Debug, Default)]
+pub struct Steps {
+    thread: u64,
+    steps: Vec<(i64, What)>,
+}
+
+/// What is left of a table: nothing, or its rows.
+type Left = Option<Vec<(i64, String)>>;
+
+fn name(thread: u64) -> String {
+    format!("dropped_{thread}")
+}
+
+/// The rows of a table that was created by one transaction and filled by another.
+fn rows(created: i64, filled: i64) -> Vec<(i64, String)> {
+    let text = |key| format!("row {key} of table {created}, filled by {filled}");
+    (0..1 + created % 5).map(|key| (key, text(key))).collect()
+}
+
+fn create(db: &Database, thread: u64, random: &mut Random) -> Result<Table> {
+    let columns = vec![Column::new("id", DataType::Int64), Column::new("text", DataType::Text)];
+    let tablespace = Some(random.below(TABLESPACES as u64) as u32);
+    let options = TableOptions { tablespace, ..TableOptions::default() };
+    db.create_table_with(&name(thread), Schema::new(columns, &["id"])?, &options)
+}
+
+impl Steps {
+    /// No steps of a thread.
+    pub fn of(thread: u64) -> Self {
+        Self { thread, steps: Vec::new() }
+    }
+
+    /// The number of the transaction that has created the table, if there is one.
+    fn created(steps: &[(i64, What)]) -> Option<i64> {
+        let defined = |(_, what): &&(i64, What)| matches!(what, What::Create | What::Drop);
+        let last = steps.iter().rev().find(defined);
+        last.filter(|(_, what)| *what == What::Create).map(|(id, _)| *id)
+    }
+
+    /// Creates, fills or drops the table of the thread, as the transaction `id`.
+    ///
+    /// # Errors
+    /// Those of the database; it is unknown then what has happened.
+    pub fn act(
+        &mut self,
+        db: &Database,
+        session: &mut Session,
+        tables: &Tables,
+        (id, random): (i64, &mut Random),
+    ) -> Result<()> {
+        let exists = Self::created(&self.steps).is_some();
+        let (is_dropped, is_filled) = (exists && random.below(3) > 0, random.below(4) > 0);
+        if is_dropped {
+            self.steps.push((id, What::Drop));
+            db.drop_table(&name(self.thread))?;
+        }
+        if !exists || is_dropped && is_filled {
+            self.steps.push((id, What::Create));
+            create(db, self.thread, random)?;
+        }
+        let created = Self::created(&self.steps);
+        self.steps.push((id, if created.is_some() { What::Fill } else { What::Note }));
+        let table = created.map(|created| Ok::<_, Error>((created, db.table(&name(self.thread))?)));
+        let table = table.transpose()?;
+        let journal = &tables.journals[random.below(TABLESPACES as u64) as usize];
+        session.transaction(|tx| {
+            if let Some((created, table)) = &table {
+                for (key, text) in rows(*created, id) {
+                    let (key, text) = (Value::Int64(key), Value::Text(text));
+                    if !tx.update(table, std::slice::from_ref(&key), &[(1, text.clone())])? {
+                        tx.insert(table, &[key, text])?;
+                    }
+                }
+            }
+            tx.insert(journal, &[id, DROPS, 0, 0, 0, -1, 0, 0].map(Value::Int64))
+        })
+    }
+
+    /// Returns what is wrong with the table of the thread, if anything.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn wrong(&self, db: &Database, acknowledged: &[u64]) -> Result<Option<String>> {
+        let (tables, name) = (Tables::find(db)?, name(self.thread));
+        let table = db.table(&name).ok();
+        let (left, noted) = db.transaction(|tx| {
+            let mut left: Left = table.as_ref().map(|_| Vec::new());
+            for key in 0..8 {
+                let Some(table) = &table else { break };
+                let row = tx.read(table, &[Value::Int64(key)])?;
+                left.iter_mut().for_each(|left| match row.as_deref() {
+                    Some([_, Value::Text(text)]) => left.push((key, text.clone())),
+                    Some(row) => left.push((key, format!("{row:?}"))),
+                    None => {}
+                });
+            }
+            let mut noted = BTreeSet::new();
+            for (id, _) in &self.steps {
+                for journal in &tables.journals {
+                    if tx.read(journal, &[Value::Int64(*id)])?.is_some() {
+                        noted.insert(*id);
+                    }
+                }
+            }
+            Ok((left, noted))
+        })?;
+        if let (Some(rows), Some(_)) = (&left, &table) {
+            let shown = db.snapshot()?.table(&name)?.row_count()?;
+            if shown != rows.len() as u64 {
+                let rows = rows.len();
+                return Ok(Some(format!("{name} has {rows} rows, a snapshot shows {shown}")));
+            }
+        }
+        let is_acknowledged = |(id, _): &(i64, What)| acknowledged.contains(&(*id as u64));
+        let least = self.steps.iter().rposition(is_acknowledged).map_or(0, |last| last + 1);
+        let fits = |count: &usize| {
+            let steps = &self.steps[..*count];
+            let is_entry = |what: What| matches!(what, What::Fill | What::Note);
+            let entries = steps.iter().filter(|(_, what)| is_entry(*what)).map(|(id, _)| *id);
+            Self::state(steps) == left && entries.eq(noted.iter().copied())
+        };
+        if (least..=self.steps.len()).any(|count| fits(&count)) {
+            return Ok(None);
+        }
+        let steps = &self.steps;
+        Ok(Some(format!(
+            "{name} is {left:?} with the entries {noted:?}, after at least {least} of {steps:?}"
+        )))
+    }
+
+    fn state(steps: &[(i64, What)]) -> Left {
+        let created = Self::created(steps)?;
+        let last = steps.iter().rev().find(|(_, what)| matches!(what, What::Create | What::Fill));
+        let filled = last.filter(|(_, what)| *what == What::Fill);
+        Some(filled.map_or(Vec::new(), |(filled, _)| rows(created, *filled)))
+    }
+}
