@@ -11,7 +11,7 @@ use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::image::Plain;
 use atoll_storage::redo::{self, Changes, Kind};
 use atoll_storage::{
-    Change, Column, DataType, Directory, RowId, SEGMENT_ROWS, Schema, SegmentBuffer, Table,
+    Change, Column, DataType, Directory, RowId, SEGMENT_ROWS, Schema, SegmentBuffer, Shown, Table,
     TableSerial, Value,
 };
 
@@ -151,7 +151,8 @@ fn table() -> (Table<Native>, Arc<Memory>) {
     let section = member.enter();
     let change = Change::forward(section.inside());
     let table =
-        Table::create(&directory, change, TableSerial(0), "table", (schema(), &[])).unwrap();
+        Table::create(&directory, change, (TableSerial(0), Shown::Yes), "table", (schema(), &[]))
+            .unwrap();
     table.add_segments(change, SEGMENTS).unwrap();
     drop(section);
     drop(member);

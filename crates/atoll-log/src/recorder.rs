@@ -24,12 +24,14 @@ struct LogRecorder {
     transaction: u64,
     /// The logs to which it has spilled, a bit for each.
     spilled: u64,
+    /// Some of that are definitions.
+    defines: bool,
 }
 
 impl LogRecorder {
     fn new(logs: Arc<Logs>) -> Self {
         let slots = logs.logs().iter().map(Log::slot).collect();
-        Self { logs, slots, admitted: Vec::new(), transaction: 0, spilled: 0 }
+        Self { logs, slots, admitted: Vec::new(), transaction: 0, spilled: 0, defines: false }
     }
 }
 
@@ -73,34 +75,18 @@ impl Recorder for LogRecorder {
     }
 
     fn spill(&mut self, redo: &Redo) -> Result<(), JournalError> {
-        self.logs.check()?;
-        if self.transaction == 0 {
-            self.transaction = self.logs.next_transaction();
-            // Registered before the first piece is reserved, so a checkpoint keeps all pieces.
-            let mut pieces = self.logs.pieces();
-            let starts = self.logs.logs().iter().map(Log::tail_lsn).collect();
-            pieces.insert(self.transaction, starts);
-        }
         for part in redo.parts() {
-            let number = part.tablespace as usize;
-            let (log, slot) = (&self.logs.logs()[number], &self.slots[number]);
-            self.spilled |= 1 << number;
             for payload in part.bytes.chunks(PAYLOAD_BYTES_MAX) {
-                let bytes = block_bytes(payload.len());
-                log.admit(bytes)?;
-                if let Err(error) = self.logs.check() {
-                    log.withdraw(bytes);
-                    return Err(error.into());
-                }
-                let mut tail = log.latch();
-                let gsn = tail.clock() + 1;
-                let lsn = log.reserve(&mut tail, slot, bytes, gsn);
-                drop(tail);
-                let (transaction, horizon) = (self.transaction, self.logs.horizon());
-                let block = Block { kind: Kind::Piece, epoch: 0, transaction, horizon, payload };
-                log.fill(slot, lsn, gsn, &block);
+                self.write_piece(part.tablespace as usize, Kind::Piece, payload)?;
             }
         }
+        Ok(())
+    }
+
+    fn spill_definition(&mut self, definition: Definition<'_>) -> Result<(), JournalError> {
+        let (kind, payload) = encode(definition);
+        self.write_piece(0, kind, &payload)?;
+        self.defines = true;
         Ok(())
     }
 
@@ -112,7 +98,16 @@ impl Recorder for LogRecorder {
         // All latches are held together, so the GSN is above all these clocks at one moment.
         let mut places = [0; TABLESPACES_MAX];
         let horizon = self.logs.horizon();
-        let gsn = if let [(log, bytes)] = self.admitted[..] {
+        let gsn = if self.defines {
+            let mut tails: Vec<_> = logs.iter().map(Log::latch).collect();
+            let clock = tails.iter().map(|tail| tail.clock()).max().unwrap_or(0);
+            let gsn = clock.max(commit.seen) + 1;
+            for ((log, bytes), place) in self.admitted.iter().zip(&mut places) {
+                *place = logs[*log].reserve(&mut tails[*log], &self.slots[*log], *bytes, gsn);
+            }
+            tails.iter_mut().for_each(|tail| tail.raise(gsn));
+            gsn
+        } else if let [(log, bytes)] = self.admitted[..] {
             let mut tail = logs[log].latch();
             let gsn = tail.clock().max(commit.seen) + 1;
             places[0] = logs[log].reserve(&mut tail, &self.slots[log], bytes, gsn);
@@ -196,7 +191,39 @@ impl LogRecorder {
         if self.transaction != 0 {
             self.logs.pieces().remove(&self.transaction);
         }
-        (self.transaction, self.spilled) = (0, 0);
+        (self.transaction, self.spilled, self.defines) = (0, 0, false);
+    }
+
+    /// Writes a block of a transaction that has not committed.
+    fn write_piece(
+        &mut self,
+        number: usize,
+        kind: Kind,
+        payload: &[u8],
+    ) -> Result<(), JournalError> {
+        self.logs.check()?;
+        if self.transaction == 0 {
+            self.transaction = self.logs.next_transaction();
+            // Registered before the first piece is reserved, so a checkpoint keeps all pieces.
+            let mut pieces = self.logs.pieces();
+            let starts = self.logs.logs().iter().map(Log::tail_lsn).collect();
+            pieces.insert(self.transaction, starts);
+        }
+        let (log, slot) = (&self.logs.logs()[number], &self.slots[number]);
+        self.spilled |= 1 << number;
+        let bytes = block_bytes(payload.len());
+        log.admit(bytes)?;
+        if let Err(error) = self.logs.check() {
+            log.withdraw(bytes);
+            return Err(error.into());
+        }
+        let mut tail = log.latch();
+        let gsn = tail.clock() + 1;
+        let lsn = log.reserve(&mut tail, slot, bytes, gsn);
+        drop(tail);
+        let (transaction, horizon) = (self.transaction, self.logs.horizon());
+        log.fill(slot, lsn, gsn, &Block { kind, epoch: 0, transaction, horizon, payload });
+        Ok(())
     }
 
     fn withdraw_admitted(&mut self) {

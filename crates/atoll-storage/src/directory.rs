@@ -53,6 +53,15 @@ impl Change {
     }
 }
 
+/// Whether snapshots show a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// They do.
+    Yes,
+    /// The transaction that makes the table has not committed.
+    No,
+}
+
 fn root_bytes(capacity: u64) -> u64 {
     (ROOT_HEADER_WORDS + capacity) * WORD
 }
@@ -97,22 +106,21 @@ impl Directory {
         Ok(())
     }
 
-    /// Adds a table without segments. Its serial number is at least [`Directory::next_serial`]; its
-    /// name and schema are `schema` (see [`crate::schema_codec`]), and `options` is for the layer
-    /// above.
+    /// Adds a table without segments, which snapshots show or not. No other table has its serial
+    /// number; its name and schema are `schema` (see [`crate::schema_codec`]), and `options` is for
+    /// the layer above.
     ///
     /// # Errors
     /// [`StorageError::Memory`]; [`StorageError::Schema`] when there are [`TABLES_MAX`] tables.
     pub fn add_table(
         &self,
         change: Change,
-        serial: TableSerial,
+        (serial, shown): (TableSerial, Shown),
         (schema, options): (&[u8], &[u8]),
     ) -> Result<TableId, StorageError> {
         let mut free = self.latch(change);
         let access = self.memory.access();
         let mut top = self.own_root(change)?;
-        debug_assert!(serial.0 >= access.load_u64(top + root::NEXT_SERIAL), "SERIAL-1");
         let slots = access.load_u64(top + root::SLOTS);
         let slot = free.last().map_or(slots, |slot| slot.0.into());
         if slot == TABLES_MAX {
@@ -136,13 +144,15 @@ impl Directory {
         access.write(text.offset + schema.len() as u64, options);
         access.fill(node, 0, TABLE_NODE_BYTES);
         access.store_u64(node, change.inside.epoch);
-        access.store_u64(node + table::SERIAL, serial.0);
+        let hidden = if shown == Shown::No { table::HIDDEN } else { 0 };
+        access.store_u64(node + table::SERIAL, serial.0 | hidden);
         access.store_u64(node + table::DEFINITION, text.offset);
         let lengths = schema.len() as u64 | (options.len() as u64) << 32;
         access.store_u64(node + table::DEFINITION_BYTES, lengths);
         access.store_u64(top + (ROOT_HEADER_WORDS + slot) * WORD, node);
         access.store_u64(top + root::SLOTS, slots.max(slot + 1));
-        access.store_u64(top + root::NEXT_SERIAL, serial.next().0);
+        let next = access.load_u64(top + root::NEXT_SERIAL).max(serial.next().0);
+        access.store_u64(top + root::NEXT_SERIAL, next);
         free.pop();
         Ok(TableId(slot as u32))
     }
@@ -160,6 +170,34 @@ impl Directory {
         access.store_u64(place, 0);
         free.push(table);
         Ok(node)
+    }
+
+    /// Takes back [`Directory::remove_table`], in the same section.
+    pub(crate) fn put_table_back(&self, change: Change, table: TableId, node: u64) {
+        let mut free = self.latch(change);
+        // The root is no longer frozen, so it need not be copied.
+        let place = self.memory.root() + (ROOT_HEADER_WORDS + u64::from(table.0)) * WORD;
+        self.memory.access().store_u64(place, node);
+        free.retain(|slot| *slot != table);
+    }
+
+    /// Makes later snapshots show a table, or not.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`]; not if the table was shown or hidden in the same section.
+    pub(crate) fn show_table(
+        &self,
+        change: Change,
+        table: TableId,
+        shown: Shown,
+    ) -> Result<(), MemoryError> {
+        let _latch = self.latch(change);
+        let access = self.memory.access();
+        let place = self.own_table(change, table)? + table::SERIAL;
+        let serial = access.load_u64(place) & !table::HIDDEN;
+        let hidden = if shown == Shown::No { table::HIDDEN } else { 0 };
+        access.store_u64(place, serial | hidden);
+        Ok(())
     }
 
     /// Passes the node of a table that was removed, its definition, and the nodes between it and

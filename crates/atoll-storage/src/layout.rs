@@ -86,8 +86,10 @@ pub mod root {
 /// Offsets within a table node, in bytes.
 pub mod table {
     use super::WORD;
-    /// Serial number of the table.
+    /// Serial number of the table, and [`HIDDEN`].
     pub const SERIAL: u64 = WORD;
+    /// The transaction that makes the table has not committed, so no reader sees the table.
+    pub const HIDDEN: u64 = 1 << 63;
     /// Its definition: its schema, and behind it its options.
     pub const DEFINITION: u64 = 2 * WORD;
     /// Bytes of the schema, and in the upper 32 bits those of the options.

@@ -31,7 +31,7 @@ pub mod types;
 pub mod undo;
 pub mod zone;
 
-pub use directory::{Change, Directory};
+pub use directory::{Change, Directory, Shown};
 pub use error::StorageError;
 pub use layout::{RowId, SEGMENT_ROWS, TableId, TableSerial};
 pub use segment::{DENSE_ROWS, Number, SegmentBuffer, ValuePlace};

@@ -107,11 +107,16 @@ pub fn tables(view: &View, top: u64) -> Result<Vec<TableView>, StorageError> {
     }
     check(view, "root", top, (ROOT_HEADER_WORDS + count) * WORD)?;
     let node = |at| view.load_u64(top + (ROOT_HEADER_WORDS + at) * WORD);
-    (0..count).filter(|at| node(*at) != 0).map(|at| table_view(view, node(at), at)).collect()
+    let used = (0..count).filter(|at| node(*at) != 0);
+    used.filter_map(|at| table_view(view, node(at), at).transpose()).collect()
 }
 
-fn table_view(view: &View, node: u64, at: u64) -> Result<TableView, StorageError> {
+/// The table of a node, if it is shown.
+fn table_view(view: &View, node: u64, at: u64) -> Result<Option<TableView>, StorageError> {
     check(view, "table", node, TABLE_NODE_BYTES)?;
+    if view.load_u64(node + table::SERIAL) & table::HIDDEN != 0 {
+        return Ok(None);
+    }
     let segments = view.load_u64(node + table::SEGMENTS);
     let bytes = view.load_u64(node + table::DEFINITION_BYTES);
     let serial = TableSerial(view.load_u64(node + table::SERIAL));
@@ -129,7 +134,8 @@ fn table_view(view: &View, node: u64, at: u64) -> Result<TableView, StorageError
     let mut options = vec![0; options_bytes as usize];
     view.read(text + bytes, &mut options);
     let (name, schema) = schema_codec::decode(&encoded).ok_or_else(|| corrupt("schema", text))?;
-    Ok(TableView { id: TableId(at as u32), serial, name, schema, options, segments, node })
+    let id = TableId(at as u32);
+    Ok(Some(TableView { id, serial, name, schema, options, segments, node }))
 }
 
 impl SegmentView {

@@ -8,7 +8,8 @@ use atoll_machine::Native;
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::redo::{Head, Kind};
 use atoll_storage::{
-    Change, Column, DataType, Directory, RowId, Schema, StorageError, Table, TableSerial, Value,
+    Change, Column, DataType, Directory, RowId, Schema, Shown, StorageError, Table, TableSerial,
+    Value,
 };
 
 fn table() -> (Table<Native>, Arc<Memory>) {
@@ -25,7 +26,9 @@ fn table() -> (Table<Native>, Arc<Memory>) {
     let mut member = memory.join().unwrap();
     let section = member.enter();
     let change = Change::forward(section.inside());
-    let table = Table::create(&directory, change, TableSerial(0), "table", (schema, &[])).unwrap();
+    let table =
+        Table::create(&directory, change, (TableSerial(0), Shown::Yes), "table", (schema, &[]))
+            .unwrap();
     table.add_segments(change, 1).unwrap();
     drop(section);
     drop(member);

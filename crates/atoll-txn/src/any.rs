@@ -9,6 +9,7 @@ use atoll_machine::{Machine, Native};
 use atoll_memory::Memory;
 use atoll_storage::{Directory, Schema, StorageError, Table, TableId, TableSerial, Value};
 
+pub use crate::any_engine::AnyEngine;
 pub use crate::any_txn::AnyTxn;
 use crate::bulk::{Loaded, RowSource};
 use crate::describe::Description;
@@ -21,101 +22,9 @@ use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use crate::tables::{IndexSpec, ResidentBytes, TableOptions};
 use crate::worker::{
-    Begin, Buffers, Call, Committed, Patience, Pool, Range, RowCursor, RowOp, Txn, Visitor, Want,
-    Worker,
+    Begin, Buffers, Call, Committed, Define, Patience, Pool, Range, RowCursor, RowOp, Txn, Visitor,
+    Want, Worker,
 };
-
-/// An engine of any scheme, with a pool; [`Engine`] and [`Pool`] document the calls.
-pub trait AnyEngine<M: Machine>: Send + Sync {
-    /// [`Engine::memory`].
-    fn memory(&self) -> &Arc<Memory>;
-    /// [`Engine::create_table`].
-    ///
-    /// # Errors
-    /// As there.
-    fn create_table(
-        &self,
-        name: &str,
-        schema: Schema,
-        options: &TableOptions,
-    ) -> Result<Arc<Table<M>>, OpError>;
-    /// [`Engine::table`].
-    ///
-    /// # Errors
-    /// As there.
-    fn table(&self, name: &str) -> Result<Arc<Table<M>>, StorageError>;
-    /// [`Engine::index`].
-    ///
-    /// # Errors
-    /// As there.
-    fn index(&self, table: &Table<M>, name: &str) -> Result<usize, OpError>;
-    /// [`Engine::indexes`].
-    fn indexes(&self, table: &Table<M>) -> Vec<IndexSpec>;
-    /// [`Engine::drop_table`].
-    ///
-    /// # Errors
-    /// As there.
-    fn drop_table(&self, table: &Table<M>) -> Result<(), OpError>;
-    /// [`Engine::free_dropped`].
-    fn free_dropped(&self) -> bool;
-    /// [`Engine::record_to`].
-    fn record_to(&self, journal: Arc<dyn Journal>);
-    /// [`Engine::restore_table`].
-    ///
-    /// # Errors
-    /// As there.
-    fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError>;
-    /// [`Engine::next_serial`].
-    fn next_serial(&self) -> TableSerial;
-    /// [`Engine::raise_serial`].
-    ///
-    /// # Errors
-    /// As there.
-    fn raise_serial(&self, serial: TableSerial) -> Result<(), StorageError>;
-    /// [`Engine::index_restored`].
-    ///
-    /// # Errors
-    /// As there.
-    fn index_restored(
-        &self,
-        table: TableId,
-        threads: usize,
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<(), String>;
-    /// [`Engine::load`].
-    ///
-    /// # Errors
-    /// As there.
-    fn load(
-        &self,
-        table: &Table<M>,
-        source: &dyn RowSource,
-        threads: usize,
-    ) -> Result<Loaded, OpError>;
-    /// [`Engine::table_options`].
-    fn table_options(&self, table: &Table<M>) -> TableOptions;
-    /// [`Engine::resident_bytes`].
-    fn resident_bytes(&self) -> ResidentBytes;
-    /// [`Engine::all_tables`].
-    fn all_tables(&self) -> Vec<Arc<Table<M>>>;
-    /// [`Pool::collect_garbage`].
-    fn collect_garbage(&self, most: usize);
-    /// [`Pool::compact`].
-    fn compact(self: Arc<Self>, table: &Table<M>, most: usize);
-    /// [`Pool::idle_workers`].
-    fn idle_workers(&self) -> (usize, usize);
-    /// [`Engine::partition`].
-    fn partition(&self, key: &[Value]) -> u32;
-    /// [`Pool::txn`].
-    ///
-    /// # Errors
-    /// As there.
-    fn any_txn(self: Arc<Self>) -> Result<Box<dyn AnyTxn<M>>, OpError>;
-    /// [`Engine::counts`].
-    fn counts(&self) -> Counts;
-    /// [`Engine::taking`].
-    fn taking(&self) -> Taking<'_, M>;
-}
 
 impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
     fn memory(&self) -> &Arc<Memory> {
@@ -129,6 +38,19 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
         options: &TableOptions,
     ) -> Result<Arc<Table<M>>, OpError> {
         self.engine().create_table(name, schema, options)
+    }
+
+    fn create_hidden(
+        &self,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> Result<Arc<Table<M>>, OpError> {
+        self.engine().create_hidden(name, schema, options)
+    }
+
+    fn drop_hidden(&self, table: &Table<M>) -> Result<(), OpError> {
+        self.engine().drop_hidden(table)
     }
 
     fn table(&self, name: &str) -> Result<Arc<Table<M>>, StorageError> {
@@ -280,6 +202,10 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
 
     fn context(&self) -> &Arc<TxnContext<M>> {
         self.txn.context()
+    }
+
+    fn define(&mut self, what: Define<M>) -> Result<(), OpError> {
+        self.call()?.define(what)
     }
 
     fn gives_up(&mut self, is_first: bool) -> Result<bool, OpError> {

@@ -10,7 +10,9 @@ use crate::error::OpError;
 use crate::registry::TxnContext;
 use crate::row::{Row, RowEdit};
 use crate::scheme::AbortReason;
-use crate::worker::{Begin, Buffers, Committed, Patience, Range, RowCursor, RowOp, Visitor, Want};
+use crate::worker::{
+    Begin, Buffers, Committed, Define, Patience, Range, RowCursor, RowOp, Visitor, Want,
+};
 #[cfg(doc)]
 use crate::worker::{Call, Txn};
 
@@ -25,6 +27,7 @@ pub trait AnyTxn<M: Machine>: Send {
     fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError>;
     /// [`Txn::context`].
     fn context(&self) -> &Arc<TxnContext<M>>;
+    fn define(&mut self, what: Define<M>) -> Result<(), OpError>;
     fn gives_up(&mut self, is_first: bool) -> Result<bool, OpError>;
     fn is_open(&self) -> bool;
     fn read_with(

@@ -27,7 +27,7 @@ use atoll_storage::{Change, StorageError, Table};
 
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::journal::Definition;
+use crate::journal::{Definition, Recorder};
 use crate::scheme::Scheme;
 use crate::tables::{Dropped, TableContext};
 
@@ -44,12 +44,27 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// [`StorageError::UnknownTable`] if the table was dropped before or belongs to another
     /// database, [`StorageError::Memory`], [`OpError::Journal`].
     pub fn drop_table(&self, table: &Table<M>) -> Result<(), OpError> {
+        self.remove_table(table, self.recorder())
+    }
+
+    /// Drops a table of a transaction that was rolled back; the log does not know it.
+    ///
+    /// # Errors
+    /// As [`Engine::drop_table`].
+    pub fn drop_hidden(&self, table: &Table<M>) -> Result<(), OpError> {
+        self.remove_table(table, None)
+    }
+
+    fn remove_table(
+        &self,
+        table: &Table<M>,
+        mut recorder: Option<Box<dyn Recorder>>,
+    ) -> Result<(), OpError> {
         let _defining = self.defining.take_patiently();
         if self.context_of(table).is_none() {
             return Err(StorageError::UnknownTable(table.name().to_owned()).into());
         }
         let definition = Definition::Drop(table.serial());
-        let mut recorder = self.recorder();
         if let Some(recorder) = &mut recorder {
             recorder.admit_definition(definition)?;
         }
@@ -83,9 +98,11 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
 
     /// Takes the context of a table that was removed out of all lists.
     #[allow(unsafe_code)]
-    fn take_context(&self, table: &Table<M>) -> Arc<TableContext<S, M>> {
+    pub(crate) fn take_context(&self, table: &Table<M>) -> Arc<TableContext<S, M>> {
         let mut names = self.names.take(); // TABLES-3
-        names.retain(|context| !std::ptr::eq(&*context.table, table));
+        let is_other = |context: &Arc<TableContext<S, M>>| !std::ptr::eq(&*context.table, table);
+        names.retain(is_other);
+        self.hidden.take().retain(is_other);
         // SAFETY: the context is kept until the gate was drained, and no transaction uses it
         // (TABLES-1); of other threads, each holds the latch of the names, which this thread has,
         // or is inside the gate (TABLES-2, TABLES-3).

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_memory::Memory;
-use atoll_storage::{Change, Directory, Schema, StorageError, Table, TableSerial, Value};
+use atoll_storage::{Change, Directory, Schema, Shown, StorageError, Table, TableSerial, Value};
 
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
@@ -52,6 +52,8 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     pub(crate) compacting: Latch<M>,
     /// The tables in the order of their creation.
     pub(crate) names: Latch<M, Vec<Arc<TableContext<S, M>>>>,
+    /// The tables of transactions that have not committed.
+    pub(crate) hidden: Latch<M, Vec<Arc<TableContext<S, M>>>>,
     pub(crate) dropped: Latch<M, Vec<Dropped<S, M>>>,
     pub(crate) registry: Registry<M>,
     partitions: u32,
@@ -73,6 +75,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             defining: Latch::default(),
             compacting: Latch::default(),
             names: Latch::default(),
+            hidden: Latch::default(),
             dropped: Latch::default(),
             registry: Registry::default(),
             partitions: options.partitions.max(1),
@@ -135,19 +138,34 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         schema: Schema,
         options: &TableOptions,
     ) -> Result<Arc<Table<M>>, OpError> {
-        self.add_table(None, name, schema, options)
+        self.add_table((None, Shown::Yes), name, schema, options)
+    }
+
+    /// Creates a table that is part of a transaction: it has no name and no snapshot shows it until
+    /// the transaction commits ([`crate::worker::Call::define`]).
+    ///
+    /// # Errors
+    /// As [`Engine::create_table`].
+    pub fn create_hidden(
+        &self,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> Result<Arc<Table<M>>, OpError> {
+        self.add_table((None, Shown::No), name, schema, options)
     }
 
     /// Creates a table, with the next serial number if none is given.
     fn add_table(
         &self,
-        serial: Option<TableSerial>,
+        (serial, shown): (Option<TableSerial>, Shown),
         name: &str,
         schema: Schema,
         options: &TableOptions,
     ) -> Result<Arc<Table<M>>, OpError> {
         let _defining = self.defining.take_patiently();
-        if self.table(name).is_ok() {
+        // A hidden one may get a name that its transaction takes from another.
+        if shown == Shown::Yes && self.table(name).is_ok() {
             return Err(StorageError::TableExists(name.to_owned()).into());
         }
         // Check everything that can fail before anything is recorded.
@@ -163,13 +181,18 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             let tablespace = *tablespace.get_or_insert((serial.0 % tablespaces) as u32);
             recorder.check_tablespace(tablespace)?;
             description = describe::encode(serial, name, &schema, &options);
+        }
+        // One that is part of a transaction is recorded with it.
+        let mut recorder = recorder.filter(|_| shown == Shown::Yes);
+        if let Some(recorder) = &mut recorder {
             recorder.admit_definition(Definition::Create(&description))?;
         }
         let encoded = describe::encode_options(&schema, &options);
         let mut member = self.memory().upkeep();
         let section = member.enter();
         let change = Change::forward(section.inside());
-        let created = Table::create(&self.directory, change, serial, name, (schema, &encoded));
+        let created =
+            Table::create(&self.directory, change, (serial, shown), name, (schema, &encoded));
         let table = match created {
             Ok(table) => Arc::new(table),
             Err(error) => {
@@ -191,7 +214,10 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         context.raise_gone(gsn);
         let context = Arc::new(context);
         self.tables.add(Arc::clone(&context));
-        self.names.take().push(context);
+        match shown {
+            Shown::Yes => self.names.take().push(context),
+            Shown::No => self.hidden.take().push(context),
+        }
         Ok(table)
     }
 
@@ -202,7 +228,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// As [`Engine::create_table`].
     pub fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError> {
         let Description { serial, name, schema, options } = described;
-        self.add_table(Some(serial), &name, schema, &options)
+        self.add_table((Some(serial), Shown::Yes), &name, schema, &options)
     }
 
     /// The serial number of the next table.

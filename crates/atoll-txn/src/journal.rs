@@ -73,6 +73,14 @@ pub trait Recorder: Send {
     /// [`JournalError`].
     fn spill(&mut self, redo: &Redo) -> Result<(), JournalError>;
 
+    /// Records a definition of a transaction that has not committed. The transaction then needs a
+    /// commit record, and the GSN of that is as of [`Recorder::record_definition`]. Outside the
+    /// gate.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    fn spill_definition(&mut self, definition: Definition<'_>) -> Result<(), JournalError>;
+
     /// Records a commit for which there is room; returns its GSN. Inside the gate.
     fn record(&mut self, redo: &Redo, commit: Commit) -> u64;
 

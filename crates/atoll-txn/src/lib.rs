@@ -9,6 +9,7 @@
 
 pub mod accounting;
 pub mod any;
+mod any_engine;
 mod any_txn;
 pub mod before_image;
 pub mod bulk;
@@ -44,6 +45,6 @@ pub use scheme::{AbortReason, Scheme, TXNS_MAX};
 pub use schemes::{SchemeKind, SchemeOptions, SchemeVisitor, UnknownScheme};
 pub use tables::{IndexSpec, TableOptions};
 pub use worker::{
-    Begin, Buffers, Call, Committed, Patience, Pool, Range, RowCursor, RowOp, Txn, Visit,
+    Begin, Buffers, Call, Committed, Define, Patience, Pool, Range, RowCursor, RowOp, Txn, Visit,
     WORKERS_MAX, Want, Worker,
 };

@@ -38,19 +38,13 @@ const COLLECT_MAX: usize = 4096;
 /// Most partitions; each has a queue with one entry for every transaction number.
 const PARTITIONS_MAX: u32 = 4096;
 
-/// A number that no catalog of this process has had.
-pub(crate) fn new_catalog_version() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
 /// See the module. Snapshots in this process keep it alive.
 pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) scheme: SchemeKind,
     pub(crate) leases: Mutex<Leases>,
     pub(crate) topology: Topology,
-    /// A new one whenever names may mean something else.
+    /// The version of the catalog.
     pub(crate) catalog_version: AtomicU64,
     pub(crate) table_locks: TableLocks,
     pub(crate) catalog: Mutex<Arc<Catalog>>,
@@ -112,7 +106,7 @@ impl Core {
             scheme: options.scheme,
             leases,
             topology,
-            catalog_version: AtomicU64::new(new_catalog_version()),
+            catalog_version: AtomicU64::new(0),
             table_locks: TableLocks::default(),
             catalog: Mutex::default(),
             taking: Mutex::default(),
@@ -167,6 +161,13 @@ impl Core {
         self.engine.memory()
     }
 
+    /// The number of tablespaces: those of the folder, or one for each node with CPUs when the
+    /// database is in memory only; there a tablespace is no more than a number.
+    pub(crate) fn tablespaces(&self) -> usize {
+        let logs = self.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
+        logs.unwrap_or(self.topology.working_nodes())
+    }
+
     /// The tables as they are now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&lock(&self.catalog))
@@ -176,7 +177,7 @@ impl Core {
     pub(crate) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
         let mut catalog = lock(&self.catalog);
         change(Arc::make_mut(&mut catalog));
-        self.catalog_version.store(new_catalog_version(), Ordering::Release);
+        self.catalog_version.store(catalog.version(), Ordering::Release);
     }
 
     /// Lists the tables that were restored.

@@ -60,6 +60,7 @@ pub use atoll_txn::{
     TimestampKind, UnknownScheme, UnknownTimestamps, Want,
 };
 pub use attach::{Attachment, attach};
+pub use catalog::Catalog;
 pub use counters::{Accounting, Counters, MemoryAccount};
 pub use database::Database;
 pub use durability::{Durability, UnknownDurability};

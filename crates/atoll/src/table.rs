@@ -49,6 +49,11 @@ impl Table {
         Self { core, engine: Here::new(Arc::clone(engine)), lock, version }
     }
 
+    /// Whether both are handles of one table.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.lock.number() == other.lock.number()
+    }
+
     /// Identifies the table in this version, while it lives.
     #[inline]
     pub(crate) fn address(&self) -> usize {

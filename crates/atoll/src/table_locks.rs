@@ -11,7 +11,7 @@
 //!   (`MEMBARRIER-1`). So the transaction sees the definer, or the definition sees the use.
 //! - `USE-2`: the version of a table changes only while a definition has the table alone. A handle
 //!   of another version is refused, so an operation never sees a table that changes under it.
-//! - `USE-3`: the transaction that closes a cycle of waits for tables is told that it is
+//! - `USE-3`: the transaction that closes a cycle of waits for tables and names is told that it is
 //!   in a deadlock. A cycle that leads through waits for rows is not seen, but assumed if what
 //!   stands in the way waits for rows without end, see [`ROWS_POLLS`].
 
@@ -58,6 +58,11 @@ impl TableLock {
     /// Orders tables by their creation.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Whether the table was dropped.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.version() == GONE
     }
 
     /// The version that a handle needs.
@@ -145,6 +150,8 @@ pub(crate) struct TableLocks {
 
 #[derive(Default)]
 struct Book {
+    /// Names that definitions have to themselves, and by which transaction.
+    names: HashMap<String, u64>,
     /// What transactions wait for.
     waits: HashMap<u64, Wait>,
 }
@@ -203,7 +210,7 @@ impl TableLocks {
             }
             by.withdraw(table.number);
             self.wake();
-            self.wait(by, ask, || match table.definer.load(Ordering::Acquire) {
+            self.wait(by, ask, |_| match table.definer.load(Ordering::Acquire) {
                 0 => None,
                 definer => Some(Wait::Definer(definer)),
             })?;
@@ -222,7 +229,7 @@ impl TableLocks {
     /// [`Refused`].
     pub(crate) fn define(&self, by: &Uses, table: &TableLock, ask: Ask<'_>) -> Result<(), Refused> {
         let had = table.definer.load(Ordering::Acquire) == by.number;
-        let alone = self.wait(by, ask, || {
+        let alone = self.wait(by, ask, |_| {
             let is_new = match table.definer.load(Ordering::Acquire) {
                 0 => true,
                 definer if definer == by.number => false,
@@ -237,18 +244,40 @@ impl TableLocks {
             in_use.then_some(Wait::Users(table.number))
         });
         if alone.is_err() && !had && table.definer.load(Ordering::Acquire) == by.number {
-            self.release(by, [table]);
+            self.release(by, [table], &[]);
         }
         alone
     }
 
-    /// Ends definitions: others may use these tables.
-    pub(crate) fn release<'t>(&self, by: &Uses, tables: impl IntoIterator<Item = &'t TableLock>) {
-        let book = lock(&self.book);
+    /// Gives a transaction a name to itself, until [`TableLocks::release`].
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) fn reserve(&self, by: &Uses, name: &str, ask: Ask<'_>) -> Result<(), Refused> {
+        self.wait(by, ask, |book| match book.names.get(name) {
+            Some(other) if *other != by.number => Some(Wait::Definer(*other)),
+            _ => {
+                book.names.insert(name.to_owned(), by.number);
+                None
+            }
+        })
+    }
+
+    /// Ends definitions: others may use these tables and names.
+    pub(crate) fn release<'t>(
+        &self,
+        by: &Uses,
+        tables: impl IntoIterator<Item = &'t TableLock>,
+        names: &[String],
+    ) {
+        let mut book = lock(&self.book);
         for table in tables {
             if table.definer.load(Ordering::Acquire) == by.number {
                 table.definer.store(0, Ordering::Release);
             }
+        }
+        for name in names {
+            book.names.remove(name);
         }
         drop(book);
         self.wake();
@@ -285,10 +314,10 @@ impl TableLocks {
         &self,
         by: &Uses,
         ask: Ask<'_>,
-        mut open: impl FnMut() -> Option<Wait>,
+        mut open: impl FnMut(&mut Book) -> Option<Wait>,
     ) -> Result<(), Refused> {
         let mut book = lock(&self.book);
-        let Some(mut wait) = open() else { return Ok(()) };
+        let Some(mut wait) = open(&mut book) else { return Ok(()) };
         self.waits.fetch_add(1, Ordering::SeqCst);
         let (mut is_first, mut polls) = (true, 0);
         let done = loop {
@@ -310,7 +339,7 @@ impl TableLocks {
                 break Err(Refused::GaveUp);
             }
             book = lock(&self.book);
-            match open() {
+            match open(&mut book) {
                 Some(next) => wait = next,
                 None => break Ok(()),
             }
@@ -324,6 +353,7 @@ impl TableLocks {
     /// Whether others may be waiting for a transaction.
     fn holds_any(&self, book: &Book, by: &Uses) -> bool {
         by.few.iter().any(|place| place.load(Ordering::Relaxed) != 0)
+            || book.names.values().any(|holder| *holder == by.number)
             || book.waits.values().any(|wait| matches!(wait, Wait::Definer(of) if *of == by.number))
     }
 

@@ -17,7 +17,7 @@ use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::Retired;
 
 use super::Table;
-use crate::directory::Change;
+use crate::directory::{Change, Shown};
 use crate::error::StorageError;
 
 /// States of a table.
@@ -65,6 +65,20 @@ impl<M: Machine> Table<M> {
         let node = self.barrier.directory().remove_table(change, self.id())?;
         self.state.store(REMOVED, Ordering::Release);
         Ok(Remains { node, died: change.inside.epoch })
+    }
+
+    /// Takes back [`Table::remove`], in the same section; the drop has begun still.
+    pub fn put_back(&self, change: Change, remains: Remains) {
+        self.barrier.directory().put_table_back(change, self.id(), remains.node);
+        self.state.store(LEAVING, Ordering::Release);
+    }
+
+    /// Makes later snapshots show the table, or not.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; not in a section that has shown or hidden it already.
+    pub fn show(&self, change: Change, shown: Shown) -> Result<(), StorageError> {
+        Ok(self.barrier.directory().show_table(change, self.id(), shown)?)
     }
 
     /// Frees the memory of a table that was removed. The gate was drained since.

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_memory::Memory;
 
-use crate::directory::{Change, Directory};
+use crate::directory::{Change, Directory, Shown};
 use crate::error::StorageError;
 use crate::index::HashIndex;
 use crate::key::{self, Part};
@@ -125,13 +125,13 @@ impl<M: Machine> Table<M> {
     pub fn create(
         directory: &Arc<Directory>,
         change: Change,
-        serial: TableSerial,
+        (serial, shown): (TableSerial, Shown),
         name: &str,
         (schema, options): (Schema, &[u8]),
     ) -> Result<Self, StorageError> {
         crate::types::check_name("table", name)?;
         let encoded = schema_codec::encode(name, &schema);
-        let id = directory.add_table(change, serial, (&encoded, options))?;
+        let id = directory.add_table(change, (serial, shown), (&encoded, options))?;
         let key = schema.primary_key().iter();
         let key_parts = key::parts(key.map(|at| schema.columns()[*at].data_type));
         let shapes = schema.columns().iter().enumerate();

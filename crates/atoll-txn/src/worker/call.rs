@@ -84,6 +84,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.collect_at_begin();
         self.txn.prefetched.forget();
         self.txn.log.begin();
+        self.txn.definitions.clear();
         self.txn.stopwatch.start::<M>();
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
         self.txn.read_only = how.read_only;

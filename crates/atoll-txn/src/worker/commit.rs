@@ -107,6 +107,14 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// [`OpError::Abort`]; [`OpError::Storage`] if the system is out of memory;
     /// [`OpError::Journal`]. The transaction has been rolled back.
     pub fn commit(&mut self) -> Result<(), OpError> {
+        match self.txn.definitions.is_empty() {
+            true => self.commit_rows(),
+            false => self.commit_with_definitions(),
+        }
+    }
+
+    /// Commits the transaction, with definitions that have been prepared.
+    pub(super) fn commit_rows(&mut self) -> Result<(), OpError> {
         self.check_open().inspect_err(|_| self.txn.phase = Phase::Idle)?;
         self.txn.stopwatch.switch::<M>(Component::Manager);
         self.write_down()?;
@@ -142,6 +150,10 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         if let Err(reason) = engine.scheme.validate(&mut txn.local, engine.tables(), whole) {
             drop(section);
             return Err(self.abort_with(reason));
+        }
+        if let Err(error) = txn.carry_out(section.inside()) {
+            drop(section);
+            return Err(self.fail(error));
         }
         txn.record(engine, epoch);
         txn.publication.close(&engine.registry, epoch, &txn.undo);
@@ -257,6 +269,9 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         let stored = self.store_rows(engine, change, from..end, !is_part);
         self.stopwatch.switch::<M>(before);
         stored.map_err(NotStored::Failed)?;
+        if end == rows {
+            self.carry_out(change.inside).map_err(NotStored::Failed)?;
+        }
         Ok(if end == rows { Stored::All } else { Stored::UpTo(end) })
     }
 

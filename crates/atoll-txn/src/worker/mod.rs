@@ -48,6 +48,8 @@ mod add_entry;
 mod call;
 mod commit;
 mod cursor;
+mod defined;
+mod definitions;
 mod delete;
 mod entries;
 mod fast;
@@ -77,6 +79,7 @@ mod write_down;
 
 pub use call::{Begin, Call, Committed};
 pub use cursor::RowCursor;
+pub use defined::Define;
 pub use ops::{Buffers, RowOp, Visit, Visitor, Want};
 pub use pool::{Pool, Txn, WORKERS_MAX, Worker};
 pub use range::Range;

@@ -6,6 +6,7 @@ use atoll_machine::Machine;
 use atoll_storage::ValuePlace;
 use atoll_storage::undo::UndoList;
 
+use super::defined::Defined;
 use super::entries::Entries;
 use super::prefetched::Prefetched;
 use super::publication::Publication;
@@ -43,6 +44,7 @@ pub(super) struct TxnState<S: Scheme<M>, M: Machine> {
     pub(super) rows: RowChanges,
     pub(super) entries: Entries,
     pub(super) log: LogState,
+    pub(super) definitions: Vec<Defined<M>>,
     pub(super) stopwatch: Stopwatch,
     pub(super) prefetched: Prefetched,
     /// Buffers.
@@ -85,6 +87,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             rows: RowChanges::default(),
             entries: Entries::default(),
             log: LogState::new(engine.recorder()),
+            definitions: Vec::new(),
             stopwatch: Stopwatch::new(engine.sample_every),
             prefetched: Prefetched::default(),
             before_image: BeforeImage::default(),

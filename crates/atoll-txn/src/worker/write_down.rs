@@ -52,6 +52,10 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             self.txn.undo.each(|table, row, replaced| list.push((table, row, replaced)));
         }
         let mut has_spilled = false;
+        for definition in &self.txn.definitions {
+            record.recorder.spill_definition(definition.record())?;
+            has_spilled = true;
+        }
         for from in (0..changes).step_by(CHANGES_IN_SECTION) {
             let to = changes.min(from + CHANGES_IN_SECTION);
             let Self { engine, thread: Thread { member, .. }, txn } = self;

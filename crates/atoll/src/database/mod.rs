@@ -176,9 +176,7 @@ impl Database {
     /// The number of tablespaces: those of the folder, or one for each node with CPUs when the
     /// database is in memory only; there a tablespace is no more than a number.
     pub fn tablespaces(&self) -> usize {
-        let core = &self.0.core;
-        let logs = core.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
-        logs.unwrap_or(core.topology.working_nodes())
+        self.0.core.tablespaces()
     }
 
     /// Begins a transaction. A thread may have several open, as long as none waits for what another

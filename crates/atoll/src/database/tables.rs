@@ -1,12 +1,13 @@
 //! The tables of a database.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use atoll_log::LogError;
 use atoll_storage::{Schema, StorageError};
 use atoll_txn::TableOptions;
 
 use super::Database;
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::table::Table;
 
@@ -22,26 +23,15 @@ impl Database {
     /// Creates a table with ordered indexes, or in a tablespace, at once, outside any transaction.
     ///
     /// # Errors
-    /// As [`Database::create_table`]; [`Error::Log`] with [`LogError::NoTablespace`].
+    /// As [`Database::create_table`]; [`Error::Log`] for a tablespace that does not exist.
     pub fn create_table_with(
         &self,
         name: &str,
         schema: Schema,
         options: &TableOptions,
     ) -> Result<Table> {
-        let engine = &self.owned()?.engine;
-        let count = self.tablespaces();
-        // The log checks this too, but a database in memory has no log.
-        if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
-            return Err(LogError::NoTablespace(wanted, count).into());
-        }
-        let core = engine.create_table(name, schema, options).map_err(Error::of_op)?;
-        let table = Table::new(core, engine);
-        self.0.core.change_catalog(|catalog| catalog.add(table.clone()));
-        if let Some(acknowledger) = self.0.core.acknowledger.get() {
-            acknowledger.acknowledge_all()?;
-        }
-        Ok(table)
+        self.owned()?;
+        self.transaction(|transaction| transaction.create_table(name, schema.clone(), options))
     }
 
     /// Drops one of the database's own tables, when the transactions that use it have ended. Its
@@ -71,6 +61,14 @@ impl Database {
             true => Error::InheritedTable(name.to_owned()),
             false => StorageError::UnknownTable(name.to_owned()).into(),
         })
+    }
+
+    /// The tables as they are now.
+    ///
+    /// # Errors
+    /// [`Error::ForkedChild`].
+    pub fn catalog(&self) -> Result<Arc<Catalog>> {
+        self.owned().map(|core| core.catalog())
     }
 
     /// The names of the database's own tables in the order of creation.

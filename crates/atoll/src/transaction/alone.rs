@@ -1,21 +1,61 @@
-//! Tables that a transaction has alone, to define them.
+//! Tables that a transaction has alone, and those that it creates and drops.
 //!
-//! `ALONE-1`: a definition takes effect when the transaction has committed, before others may use
-//! the table again.
+//! - `ALONE-1`: a definition takes effect in the commit, for snapshots, recovery and names at once;
+//!   names of this process follow before others may use the tables.
+//! - `ALONE-2`: a name that a transaction gives or takes is its own until it ends, so two of them
+//!   do not meet.
 
 use std::sync::Arc;
 
+use atoll_log::LogError;
+use atoll_storage::{Schema, StorageError};
+use atoll_txn::{Define, TableOptions};
+
 use super::Transaction;
+use crate::catalog::Catalog;
 use crate::error::{Error, TxnResult};
 use crate::table::Table;
-use crate::table_locks::TableLock;
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Alone {
-    tables: Vec<Arc<TableLock>>,
-    /// Those that are dropped when the transaction commits.
+    tables: Vec<Table>,
+    names: Vec<String>,
+    /// Tables that it has created, also those that it has dropped again.
+    created: Vec<Table>,
+    /// Tables of others that are dropped when it commits.
     dropped: Vec<Table>,
+    /// What names mean to the transaction, once it has created or dropped a table.
+    catalog: Option<Arc<Catalog>>,
+    /// The version of the catalog that this was made from.
+    base: u64,
+}
+
+impl Alone {
+    fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.names.is_empty()
+    }
+
+    fn defines(&self) -> bool {
+        !self.created.is_empty() || !self.dropped.is_empty()
+    }
+
+    fn has_created(&self, table: &Table) -> bool {
+        self.created.iter().any(|one| one.is(table))
+    }
+
+    /// A catalog with the definitions.
+    fn over(&self, mut catalog: Arc<Catalog>) -> Arc<Catalog> {
+        self.apply(Arc::make_mut(&mut catalog));
+        catalog
+    }
+
+    /// Adds the definitions to a catalog.
+    fn apply(&self, catalog: &mut Catalog) {
+        self.dropped.iter().for_each(|table| catalog.remove(table));
+        let kept = self.created.iter().filter(|table| !table.lock.is_gone());
+        kept.for_each(|table| catalog.add(table.clone()));
+    }
 }
 
 impl Transaction {
@@ -25,54 +65,149 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::use_table`].
     pub fn lock_table(&mut self, table: &Table) -> TxnResult<()> {
-        self.check_owner()?;
-        if !self.is_open() {
-            return Err(Error::Aborted(atoll_txn::AbortReason::Finished).into());
-        }
+        self.check_defines()?;
         let uses = Arc::clone(self.in_use.uses());
         let core = Arc::clone(&self.core);
         let alone = core.table_locks.define(&uses, &table.lock, &mut self.asked());
         alone.map_err(|refused| self.refuse(refused))?;
-        let is_new = !self.alone.tables.iter().any(|lock| Arc::ptr_eq(lock, &table.lock));
-        if is_new {
-            self.alone.tables.push(Arc::clone(&table.lock));
-        }
+        self.alone.tables.push(table.clone());
         self.use_table(table)
     }
 
-    /// Drops a table when the transaction commits.
+    /// Creates a table when the transaction commits; until then only the transaction uses it.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for a name that exists or is invalid; [`Error::Memory`]; [`Error::Log`]
+    /// with [`LogError::NoTablespace`]; as [`Transaction::lock_table`], if another transaction
+    /// creates or drops a table of the name.
+    pub fn create_table(
+        &mut self,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> TxnResult<Table> {
+        self.check_defines()?;
+        let core = Arc::clone(&self.core);
+        let count = core.tablespaces();
+        // The log checks this too, but a database in memory has no log.
+        if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
+            return Err(Error::from(LogError::NoTablespace(wanted, count)).into());
+        }
+        self.reserve(name)?;
+        if self.catalog().table(name).is_some() {
+            return Err(Error::from(StorageError::TableExists(name.to_owned())).into());
+        }
+        let created = core.engine.create_hidden(name, schema, options).map_err(Error::of_op);
+        let table = Table::new(created?, &core.engine);
+        self.alone.created.push(table.clone());
+        self.note();
+        Ok(table)
+    }
+
+    /// Drops a table when the transaction commits; from now on it does not find the table.
     ///
     /// # Errors
     /// As [`Transaction::lock_table`].
     pub fn drop_table(&mut self, table: &Table) -> TxnResult<()> {
         self.lock_table(table)?;
-        self.alone.dropped.push(table.clone());
-        Ok(())
-    }
-
-    /// Carries out the definitions: the transaction has committed.
-    pub(super) fn carry_out(&mut self) -> TxnResult<()> {
-        let core = Arc::clone(&self.core);
-        for table in std::mem::take(&mut self.alone.dropped) {
-            core.engine.drop_table(&table.core)?;
+        self.reserve(table.name())?;
+        if self.catalog().table(table.name()).is_none_or(|now| !now.is(table)) {
+            return Err(Error::from(StorageError::UnknownTable(table.name().to_owned())).into());
+        }
+        if self.alone.has_created(table) {
             table.lock.set_gone();
-            core.change_catalog(|catalog| catalog.remove(&table));
-            core.errands.reclaim();
-            if let Some(acknowledger) = core.acknowledger.get() {
-                acknowledger.acknowledge_all()?;
-            }
+        } else {
+            self.alone.dropped.push(table.clone());
         }
+        self.note();
         Ok(())
     }
 
-    /// Others may use the tables: the transaction has ended.
-    #[inline]
-    pub(super) fn release_tables(&mut self) {
-        if !self.alone.tables.is_empty() {
-            self.alone.dropped.clear();
-            let tables = std::mem::take(&mut self.alone.tables);
-            let locks = tables.iter().map(|lock| &**lock);
-            self.core.table_locks.release(self.in_use.uses(), locks);
+    /// Whether it has created or dropped tables: names may mean something else to it.
+    pub fn has_definitions(&self) -> bool {
+        self.alone.defines()
+    }
+
+    /// The tables as the transaction sees them: with those that it has created, and without those
+    /// that it has dropped.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        let now = self.core.catalog();
+        match &self.alone.catalog {
+            None => now,
+            Some(catalog) if self.alone.base == now.version() => Arc::clone(catalog),
+            Some(_) => self.alone.over(now),
         }
+    }
+
+    /// A definition has been added.
+    fn note(&mut self) {
+        let now = self.core.catalog();
+        self.alone.base = now.version();
+        self.alone.catalog = Some(self.alone.over(now));
+    }
+
+    fn check_defines(&self) -> TxnResult<()> {
+        self.check_owner()?;
+        match self.is_open() {
+            true => Ok(()),
+            false => Err(Error::Aborted(atoll_txn::AbortReason::Finished).into()),
+        }
+    }
+
+    /// Keeps other transactions from giving or taking a name.
+    fn reserve(&mut self, name: &str) -> TxnResult<()> {
+        let uses = Arc::clone(self.in_use.uses());
+        let core = Arc::clone(&self.core);
+        let reserved = core.table_locks.reserve(&uses, name, &mut self.asked());
+        reserved.map_err(|refused| self.refuse(refused))?;
+        self.alone.names.push(name.to_owned());
+        Ok(())
+    }
+
+    /// Makes the definitions part of the commit.
+    pub(super) fn define_all(&mut self) -> TxnResult<()> {
+        if !self.alone.defines() {
+            return Ok(());
+        }
+        let kept = self.alone.created.iter().filter(|table| !table.lock.is_gone());
+        let created = kept.map(|table| Define::Create(Arc::clone(&table.core)));
+        let dropped = self.alone.dropped.iter();
+        let dropped = dropped.map(|table| Define::Drop(Arc::clone(&table.core)));
+        // A table takes the name of one that is dropped.
+        let definitions: Vec<_> = dropped.chain(created).collect();
+        definitions.into_iter().try_for_each(|one| self.change(|txn| txn.define(one)))
+    }
+
+    /// Names follow the definitions: the transaction has committed.
+    pub(super) fn name_all(&mut self) {
+        if !self.alone.defines() {
+            return;
+        }
+        self.core.change_catalog(|catalog| self.alone.apply(catalog));
+        self.alone.created.retain(|table| table.lock.is_gone());
+        self.alone.dropped.iter().for_each(|table| table.lock.set_gone());
+        self.core.errands.reclaim();
+    }
+
+    /// The transaction has ended: others may use the tables, and those that it has not created
+    /// after all go.
+    #[inline]
+    pub(super) fn end_alone(&mut self) {
+        if !self.alone.is_empty() {
+            self.end_definitions();
+        }
+    }
+
+    #[cold]
+    fn end_definitions(&mut self) {
+        let Alone { tables, names, created, .. } = std::mem::take(&mut self.alone);
+        for table in created {
+            table.lock.set_gone();
+            // What cannot be dropped for lack of memory stays hidden.
+            let _ = self.core.engine.drop_hidden(&table.core);
+            self.core.errands.reclaim();
+        }
+        let locks = tables.iter().map(|table| &*table.lock);
+        self.core.table_locks.release(self.in_use.uses(), locks, &names);
     }
 }

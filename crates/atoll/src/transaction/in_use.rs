@@ -104,6 +104,6 @@ impl Transaction {
             self.in_use.tables.clear();
             self.core.table_locks.end(&self.in_use.uses);
         }
-        self.release_tables();
+        self.end_alone();
     }
 }

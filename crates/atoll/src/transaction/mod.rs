@@ -167,10 +167,11 @@ impl Transaction {
 
     /// Commits: other transactions see the changes, but the commit may not be acknowledged yet.
     pub(crate) fn commit_unacknowledged(&mut self) -> TxnResult<Committed> {
+        self.define_all()?;
         let committed = self.change(|txn| txn.commit().map(|()| txn.committed()))?;
-        let carried_out = self.carry_out();
+        self.name_all();
         self.end_locks();
-        carried_out.map(|()| committed)
+        Ok(committed)
     }
 
     /// Whether a commit can be acknowledged without waiting.

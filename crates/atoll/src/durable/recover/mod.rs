@@ -100,6 +100,8 @@ struct Read {
     begun: u64,
     held: VecDeque<PendingBlock>,
     pieces: HashMap<(u32, u64), Vec<u64>>,
+    /// The definitions of transactions of which the commits have not been read.
+    definitions: HashMap<(u32, u64), Vec<PendingBlock>>,
     idle: Vec<(u32, IdleWatermark)>,
     last_gsn: u64,
     redone: u64,
@@ -201,7 +203,10 @@ pub(super) fn replay(
         common.pass_on_held(read, horizon)?;
         common.apply(&mut applier, &std::mem::take(&mut read.batch))?;
         let mut lsn = read.held.front().map_or(read.scan.at(), |first| first.header.lsn);
-        if let (0, Some(table)) = (number, common.lock().pending.front()) {
+        // Of those of a transaction, the commit is held, too.
+        if let (0, Some(table)) = (number, common.lock().pending.front())
+            && table.header.transaction == 0
+        {
             lsn = lsn.min(table.header.lsn);
         }
         read.scan.sync()?;
@@ -248,6 +253,7 @@ impl Common<'_> {
             begun,
             held: VecDeque::new(),
             pieces: HashMap::new(),
+            definitions: HashMap::new(),
             idle: Vec::new(),
             last_gsn: 0,
             redone: 0,
@@ -270,7 +276,13 @@ impl Common<'_> {
             read.last_gsn = header.gsn;
             self.horizon.fetch_max(header.horizon, Ordering::Relaxed);
             match header.kind {
-                Kind::Commit => {}
+                Kind::Commit => self.take_definitions(&mut read, &header)?,
+                Kind::Table | Kind::Drop if header.transaction != 0 => {
+                    let chunk = Arc::clone(read.scan.chunk());
+                    let of = (header.incarnation, header.transaction);
+                    read.definitions.entry(of).or_default().push(PendingBlock { header, chunk });
+                    continue;
+                }
                 Kind::Table | Kind::Drop => {
                     let chunk = Arc::clone(read.scan.chunk());
                     self.lock().pending.push_back(PendingBlock { header, chunk });
@@ -302,6 +314,21 @@ impl Common<'_> {
                 return Ok(read);
             }
         }
+    }
+
+    /// The definitions of a transaction are those of its commit.
+    fn take_definitions(&self, read: &mut Read, commit: &Header) -> Result<()> {
+        let of = (commit.incarnation, commit.transaction);
+        let Some(definitions) = read.definitions.remove(&of) else { return Ok(()) };
+        let mut tables = self.lock();
+        for mut held in definitions {
+            (held.header.gsn, held.header.epoch) = (commit.gsn, commit.epoch);
+            tables.pending.push_back(held);
+        }
+        drop(tables);
+        self.define(self.horizon.load(Ordering::Relaxed))?;
+        self.changed.notify_all();
+        Ok(())
     }
 
     /// Moves the held commits up to the GSN `horizon` into the batch.
@@ -336,8 +363,8 @@ impl Common<'_> {
         }
         let described = describe::decode(held.chunk.payload(&held.header));
         let described = described.ok_or_else(|| self.bad_block(&held.header, "a table"))?;
-        if described.serial != self.engine.next_serial() {
-            return Err(self.bad_block(&held.header, "the next table"));
+        if tables.known.contains_key(&described.serial) {
+            return Err(self.bad_block(&held.header, "a new table"));
         }
         if described.options.tablespace.is_none_or(|number| number as usize >= self.tablespaces) {
             return Err(self.bad_block(&held.header, "a table of a tablespace that there is"));
