@@ -57,7 +57,7 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     /// As there.
     fn drop_table(&self, table: &Table<M>) -> Result<(), OpError>;
     /// [`Engine::free_dropped`].
-    fn free_dropped(&self) -> bool;
+    fn free_dropped(&self);
     /// [`Engine::record_to`].
     fn record_to(&self, journal: Arc<dyn Journal>);
     /// [`Engine::restore_table`].
@@ -181,8 +181,8 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
         self.engine().drop_table(table)
     }
 
-    fn free_dropped(&self) -> bool {
-        self.engine().free_dropped()
+    fn free_dropped(&self) {
+        self.engine().free_dropped();
     }
 
     fn table_options(&self, table: &Table<M>) -> TableOptions {

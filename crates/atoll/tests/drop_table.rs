@@ -200,6 +200,39 @@ fn tables_that_come_and_go_leave_no_memory_behind() {
     }
 }
 
+#[test]
+fn a_table_can_be_dropped_when_the_memory_is_full_and_another_takes_its_place_at_once() {
+    for scheme in ["NO_WAIT", "SILO"].map(|name| name.parse().unwrap()) {
+        let limit = Some(24 << 20);
+        let db = Database::create(DatabaseOptions { memory_limit_bytes: limit, ..options(scheme) });
+        let db = db.unwrap();
+        let other = create(&db, "other");
+        insert(&db, &other, 0..10, 1);
+        let fill = |table: &Table| {
+            let add = |from: i64| {
+                db.transaction(|tx| {
+                    (from..from + 500).try_for_each(|id| tx.insert(table, &row(id, 1)))
+                })
+            };
+            // The first failure frees what waits for workers only, for the second attempt.
+            let mut rows = (0..).step_by(500);
+            rows.find(|from| add(*from).is_err() && add(*from).is_err()).unwrap()
+        };
+        let mut full = Vec::new();
+        for _ in 0..4 {
+            let table = create(&db, "t");
+            full.push(fill(&table));
+            // A snapshot holds the directory, so the drop needs a copy of the root.
+            let snapshot = db.snapshot().ok();
+            db.drop_table("t").unwrap();
+            drop(snapshot);
+        }
+        assert!(full[0] > 20_000, "{full:?}");
+        assert!(full.iter().all(|rows| rows * 10 > full[0] * 9), "{scheme}: {full:?}");
+        assert_eq!((other.row_count(), count(&db, &other)), (10, 10));
+    }
+}
+
 /// Threads that read handles, measure memory, take snapshots and use other tables meanwhile.
 #[test]
 fn other_threads_go_on_while_tables_come_and_go() {
