@@ -103,8 +103,8 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
         self.engine().drop_table(table)
     }
 
-    fn free_dropped(&self) -> bool {
-        self.engine().free_dropped()
+    fn free_dropped(&self) {
+        self.engine().free_dropped();
     }
 
     fn table_options(&self, table: &Table<M>) -> TableOptions {

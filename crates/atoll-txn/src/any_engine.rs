@@ -65,7 +65,7 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     /// As there.
     fn drop_table(&self, table: &Table<M>) -> Result<(), OpError>;
     /// [`Engine::free_dropped`].
-    fn free_dropped(&self) -> bool;
+    fn free_dropped(&self);
     /// [`Engine::record_to`].
     fn record_to(&self, journal: Arc<dyn Journal>);
     /// [`Engine::restore_table`].

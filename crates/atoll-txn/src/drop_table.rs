@@ -110,17 +110,17 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         context.expect("a table that exists has a context")
     }
 
-    /// Frees the memory of dropped tables, as far as no snapshot shows it. Returns whether there
-    /// were any. A thread that is inside the gate must not call this.
-    pub fn free_dropped(&self) -> bool {
+    /// Frees the memory of dropped tables, as far as no snapshot shows it; waits for another thread
+    /// that is doing so. A thread that is inside the gate must not call this.
+    pub fn free_dropped(&self) {
+        let _freeing = self.freeing.take_patiently();
         let dropped = std::mem::take(&mut *self.dropped.take());
         if dropped.is_empty() {
-            return false;
+            return;
         }
         self.memory().advance_after(|_| ()); // TABLES-2
         for Dropped { context, remains } in dropped {
             context.table.release(remains);
         }
-        true
     }
 }

@@ -55,6 +55,8 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     /// The tables of transactions that have not committed.
     pub(crate) hidden: Latch<M, Vec<Arc<TableContext<S, M>>>>,
     pub(crate) dropped: Latch<M, Vec<Dropped<S, M>>>,
+    /// Held while the memory of dropped tables is freed.
+    pub(crate) freeing: Latch<M>,
     pub(crate) registry: Registry<M>,
     partitions: u32,
     pub(crate) rows_in_section: usize,
@@ -77,6 +79,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             names: Latch::default(),
             hidden: Latch::default(),
             dropped: Latch::default(),
+            freeing: Latch::default(),
             registry: Registry::default(),
             partitions: options.partitions.max(1),
             rows_in_section: options.rows_in_section.max(1),

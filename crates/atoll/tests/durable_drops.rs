@@ -5,12 +5,14 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
-use atoll::machine::CrashMedium;
-use atoll::machine::medium::Medium;
+use atoll::machine::medium::Open;
+use atoll::machine::{CrashMedium, Medium};
+use atoll::restore::{Sources, restore_on};
 use atoll::{
     Column, DataType, Database, DatabaseOptions, LogsOptions, Schema, SchemeKind, Table,
-    TableOptions, Value, inspect,
+    TableOptions, Until, Value, inspect,
 };
 
 const TABLESPACES: u32 = 3;
@@ -250,9 +252,7 @@ fn sizes(medium: &CrashMedium) -> u64 {
     files
         .map(|folder| {
             let names = folder.names().unwrap();
-            let size = |name: &String| {
-                folder.open(name, atoll::machine::medium::Open::Read).unwrap().size().unwrap()
-            };
+            let size = |name: &String| folder.open(name, Open::Read).unwrap().size().unwrap();
             names.iter().map(size).sum::<u64>()
         })
         .sum()
@@ -274,4 +274,37 @@ fn the_blocks_of_dropped_tables_and_their_log_are_used_again() {
     }
     let (early, late) = (sizes_of[9], *sizes_of.last().unwrap());
     assert!(late <= early + (512 << 10), "{sizes_of:?}");
+}
+
+#[test]
+fn a_restore_has_the_tables_of_its_moment() {
+    let world = CrashMedium::default();
+    let [db_at, archive, backup] =
+        ["db", "archive", "backup"].map(|name| world.folder(name).unwrap());
+    let db = Database::open_archived_on(&*db_at, Some(Arc::clone(&archive)), options()).unwrap();
+    let old = create(&db, "t", 1);
+    fill(&db, &old, 0..300, 1);
+    fill(&db, &create(&db, "gone_before", 2), 0..10, 1);
+    db.drop_table("gone_before").unwrap();
+    db.backup_on(&*backup).unwrap();
+    fill(&db, &old, 0..50, 2);
+    let mut moments = vec![(db.mark().unwrap(), found(&db))];
+    db.drop_table("t").unwrap();
+    moments.push((db.mark().unwrap(), found(&db)));
+    let new = create(&db, "t", 2);
+    moments.push((db.mark().unwrap(), found(&db)));
+    fill(&db, &new, 200..260, 3);
+    create(&db, "u", 0);
+    moments.push((db.mark().unwrap(), found(&db)));
+    db.checkpoint().unwrap();
+    db.drop_table("u").unwrap();
+    db.close().unwrap();
+    let sources = Sources { backup: &*backup, archive: &*archive, data: Some(&*db_at) };
+    for (moment, expected) in moments {
+        let new = CrashMedium::default();
+        restore_on(&sources, &new, Until::Gsn(moment.gsn), options()).unwrap();
+        let db = Database::open_on(&new, options()).unwrap();
+        assert_eq!(found(&db), expected);
+        create(&db, "next", 0);
+    }
 }

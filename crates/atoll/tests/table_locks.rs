@@ -154,7 +154,7 @@ fn a_transaction_gives_up_when_it_is_told_to_and_leaves_nothing_behind() {
 #[test]
 fn no_table_is_used_while_another_transaction_has_it_alone() {
     const TABLES: usize = 12;
-    const ROUNDS: u64 = 3000;
+    const ROUNDS: u64 = 800;
     let (db, tables) = database("silo", TABLES);
     let inside: Vec<_> = (0..TABLES).map(|_| AtomicI64::new(0)).collect();
     let (alone, deadlocks) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -318,6 +318,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.abort(AbortReason::Finished); // WORKER-3
         if matches!(error, StorageError::Memory(_)) {
             // Memory that waits only for workers may be enough for the next attempt.
+            self.engine.free_dropped();
             self.engine.memory().reclaim();
         }
         error.into()

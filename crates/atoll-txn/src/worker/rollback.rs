@@ -73,6 +73,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
                 if restored.is_ok() {
                     break;
                 }
+                engine.free_dropped();
                 engine.memory().reclaim();
                 M::sleep(ROLLBACK_PAUSE);
             }
