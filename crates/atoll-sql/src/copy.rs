@@ -17,6 +17,7 @@ use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Source, Tal
 use crate::parse::ExtraOption;
 use crate::prepared::query::Binder;
 use crate::ruled::{Ruled, Rules};
+use crate::scope::Scope;
 use crate::settings::Choice;
 use crate::sink::Sink;
 use crate::{csv, names, parquet, txn};
@@ -91,10 +92,11 @@ pub fn copy_from(
     question: Option<Arc<Question>>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Loaded, SqlError> {
-    let table = names::find_table(db, table, Span::empty())?;
+    let scope = Scope::of(db)?;
+    let table = names::find_table(&scope, table, Span::empty())?;
     let (input, format, options) = (input.clone(), format.clone(), *options);
     let interrupt = Interrupt::new(question, None, None);
-    let rules = Rules::of(&table, &Binder { db, interrupt: &interrupt })?;
+    let rules = Rules::of(&table, &Binder { scope: &scope, interrupt: &interrupt })?;
     let (columns, tally) = (None, Tally::default());
     let source = Source { table, input, format, columns, rules, options, tally };
     source.load_alone(db, None, &interrupt, progress)?;
@@ -121,7 +123,7 @@ impl Source {
 
 /// The source that a `COPY` statement describes.
 pub(crate) fn source(
-    db: &Database,
+    scope: &Scope,
     from: &CopySource,
     to: bool,
     target: &CopyTarget,
@@ -139,14 +141,14 @@ pub(crate) fn source(
         return Err(SqlError::unsupported("COPY reads files: COPY t FROM 'file.csv'"));
     };
     let (name, span) = names::table_name(table_name)?;
-    let table = names::find_table(db, &name, span)?;
+    let table = names::find_table(scope, &name, span)?;
     let columns = (!columns.is_empty())
         .then(|| names::target_columns(&table, columns.iter().map(Ok::<&Ident, SqlError>)))
         .transpose()?;
     let path = PathBuf::from(filename);
     let (format, options) = format(&path, options)?;
     let input = Input::open(&path)?;
-    let rules = Rules::of(&table, &Binder { db, interrupt })?;
+    let rules = Rules::of(&table, &Binder { scope, interrupt })?;
     Ok(Source { table, input, format, columns, rules, options, tally: Tally::default() })
 }
 

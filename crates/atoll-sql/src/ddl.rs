@@ -18,7 +18,7 @@
 //!
 //! `DDL-1`: a clause that Atoll does not carry out is an error, never silently dropped.
 
-use atoll::{Column, Database, IndexSpec, Schema, TableOptions};
+use atoll::{Column, IndexSpec, Schema, TableOptions};
 use sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, Ident, IndexColumn,
@@ -28,23 +28,30 @@ use sqlparser::tokenizer::Span;
 
 use crate::ddl_rules::Rules;
 use crate::error::{SqlError, SqlErrorKind};
-use crate::interrupt::Interrupt;
 use crate::prepared::query::Binder;
 use crate::{names, parse, types};
 
-/// Creates a table. `false` if it existed and the statement said `IF NOT EXISTS`.
+/// A table that a statement describes.
+pub(crate) struct NewTable {
+    pub(crate) name: String,
+    pub(crate) schema: Schema,
+    pub(crate) options: TableOptions,
+}
+
+/// The table that a statement describes; `None` if one of its name exists and the statement says
+/// `IF NOT EXISTS`.
 ///
 /// # Errors
 /// Clauses that are not supported, types that no column has, a schema that no table can have, a
-/// tablespace that does not exist, and a table of the same name.
-pub(crate) fn create_table(
-    db: &Database,
+/// tablespace that does not exist.
+pub(crate) fn new_table(
+    binder: &Binder<'_>,
     statement: &CreateTable,
-    interrupt: &Interrupt,
-) -> Result<bool, SqlError> {
+) -> Result<Option<NewTable>, SqlError> {
+    let db = &binder.scope.db;
     let (name, span) = names::table_name(&statement.name)?;
     let Defined { schema, indexes, rules } = defined(statement, &name, span)?;
-    let schema = rules.declare(&Binder { db, interrupt }, &name, schema)?;
+    let schema = rules.declare(binder, &name, schema)?;
     let tablespace = tablespace(statement).map_err(|error| error.at(span))?;
     if let (Some(name), None) = (tablespace, db.durability()) {
         let message = "a database that is in memory only has no tablespaces";
@@ -56,12 +63,10 @@ pub(crate) fn create_table(
     let tablespace =
         tablespace.map(|name| names::tablespace(name, db.tablespaces())).transpose()?;
     let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
-    if statement.if_not_exists && db.tables().contains(&name) {
-        return Ok(false);
+    if statement.if_not_exists && binder.scope.table(&name).is_ok() {
+        return Ok(None);
     }
-    db.create_table_with(&name, schema, &options)
-        .map_err(|error| SqlError::from(error).at(span))?;
-    Ok(true)
+    Ok(Some(NewTable { name, schema, options }))
 }
 
 /// What a statement defines.
@@ -328,7 +333,7 @@ fn without_clauses(statement: &CreateTable) -> CreateTable {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use atoll::{DataType, DatabaseOptions};
+    use atoll::{DataType, Database, DatabaseOptions};
     use sqlparser::ast::Statement;
 
     use super::*;
@@ -448,7 +453,12 @@ mod tests {
     fn create(db: &Database, sql: &str) -> Result<bool, SqlError> {
         match crate::parse::one(sql)? {
             Statement::CreateTable(statement) => {
-                create_table(db, &statement, &Interrupt::new(None, None, None))
+                let scope = crate::scope::Scope::of(db)?;
+                let interrupt = crate::interrupt::Interrupt::new(None, None, None);
+                let binder = Binder { scope: &scope, interrupt: &interrupt };
+                let Some(new) = new_table(&binder, &statement)? else { return Ok(false) };
+                db.create_table_with(&new.name, new.schema, &new.options)?;
+                Ok(true)
             }
             other => panic!("{other} is not CREATE TABLE"),
         }

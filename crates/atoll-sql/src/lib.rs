@@ -56,6 +56,7 @@ mod rows;
 mod ruled;
 mod rules;
 mod scan;
+mod scope;
 mod session;
 mod settings;
 mod short;

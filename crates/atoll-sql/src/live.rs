@@ -6,13 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
-use atoll::{Database, Schema, Snapshot, Table};
+use atoll::{Schema, Snapshot, Table};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvider};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::names::SCHEMA;
+use crate::scope::Scope;
 use crate::types;
 
 /// The table that a statement changes, under a name that no statement can write, so that it is told
@@ -27,7 +28,7 @@ pub(crate) const FOUND: &str = "\u{1}found";
 /// The tables of a database.
 #[derive(Clone)]
 pub(crate) struct LiveCatalog {
-    db: Database,
+    scope: Scope,
     /// What [`TARGET`] and [`EXCLUDED`] stand for.
     target: Option<Table>,
     /// The columns of [`FOUND`].
@@ -36,8 +37,8 @@ pub(crate) struct LiveCatalog {
 
 impl LiveCatalog {
     /// The catalog for a statement, which may change a table.
-    pub(crate) fn new(db: Database, target: Option<Table>) -> Self {
-        Self { db, target, found: None }
+    pub(crate) fn new(scope: Scope, target: Option<Table>) -> Self {
+        Self { scope, target, found: None }
     }
 
     /// The same with [`FOUND`], which has these columns.
@@ -68,7 +69,7 @@ impl LiveCatalog {
         if given.is_some() {
             return self.target.clone().map(|table| LiveTable::new(Some(table), given));
         }
-        match self.db.table(name) {
+        match self.scope.table(name) {
             Ok(table) => Some(LiveTable::new(Some(table), None)),
             Err(_) => self.inherited(name),
         }
@@ -76,15 +77,14 @@ impl LiveCatalog {
 
     /// A table of a snapshot that the database is built on.
     fn inherited(&self, name: &str) -> Option<LiveTable> {
-        let find = |base: &Snapshot| base.table(name).ok();
-        let table = self.db.bases().iter().find_map(find)?;
+        let table = self.scope.inherited(name)?;
         Some(LiveTable { table: None, given: None, schema: table.arrow_schema() })
     }
 }
 
 impl fmt::Debug for LiveCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LiveCatalog").field("tables", &self.db.tables()).finish()
+        f.debug_struct("LiveCatalog").field("tables", &self.scope.tables()).finish()
     }
 }
 
@@ -100,8 +100,8 @@ impl CatalogProvider for LiveCatalog {
 
 impl SchemaProvider for LiveCatalog {
     fn table_names(&self) -> Vec<String> {
-        let mut names = self.db.tables();
-        names.extend(self.db.bases().iter().flat_map(Snapshot::tables));
+        let mut names = self.scope.tables();
+        names.extend(self.scope.db.bases().iter().flat_map(Snapshot::tables));
         names
     }
 

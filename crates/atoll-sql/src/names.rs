@@ -5,7 +5,7 @@
 //! queries fold by this rule alone. `SQLNAME-2`: a column that is created for a file keeps its
 //! name; SQL needs quotes for it unless it is a plain lower-case identifier.
 
-use atoll::{Column, Database, Schema, Table};
+use atoll::{Column, Schema, Table};
 use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, Statement};
 use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
 use sqlparser::tokenizer::{Span, Token};
@@ -13,6 +13,7 @@ use sqlparser::tokenizer::{Span, Token};
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::parse;
+use crate::scope::Scope;
 
 /// The one schema that a database has.
 pub(crate) const SCHEMA: &str = "public";
@@ -200,9 +201,9 @@ pub(crate) fn tablespace(ident: &Ident, count: usize) -> Result<u32, SqlError> {
 }
 
 /// The table of a name.
-pub(crate) fn find_table(db: &Database, name: &str, span: Span) -> Result<Table, SqlError> {
-    let known = db.tables();
-    let error = match db.table(name) {
+pub(crate) fn find_table(scope: &Scope, name: &str, span: Span) -> Result<Table, SqlError> {
+    let known = scope.tables();
+    let error = match scope.table(name) {
         Ok(table) => return Ok(table),
         Err(inherited @ atoll::Error::InheritedTable(_)) => SqlError::from(inherited),
         Err(_) if !known.iter().any(|table| table == name) => unknown_table(name, &known),

@@ -6,10 +6,12 @@
 //! open transaction takes no further statement but a rollback to a savepoint, and its `COMMIT`
 //! rolls back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use atoll::{
-    AbortReason, Database, Error, Table, Transaction, TransactionOptions, TxnError, TxnResult,
+    AbortReason, Catalog, Database, Error, Table, Transaction, TransactionOptions, TxnError,
+    TxnResult,
 };
 
 use crate::error::{ApplyError, Cause, ChangeError, SqlError, SqlErrorKind};
@@ -251,6 +253,37 @@ impl OpenTransaction {
         changed.map_err(failure)
     }
 
+    /// Whether names of tables may mean something else in it.
+    pub(crate) fn has_definitions(&self) -> bool {
+        self.transaction.has_definitions()
+    }
+
+    /// The tables as it sees them.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.transaction.catalog()
+    }
+
+    /// Makes a definition part of the transaction.
+    ///
+    /// # Errors
+    /// As [`OpenTransaction::lock_tables`], and those of the definition; a savepoint is set, which
+    /// could not undo it.
+    pub(crate) fn define(
+        &mut self,
+        interrupt: &Interrupt,
+        define: impl FnOnce(&mut Transaction) -> TxnResult<()>,
+    ) -> Result<(), SqlError> {
+        self.check()?;
+        self.check_may_write(true)?;
+        if !self.savepoints.is_empty() {
+            let message = "definitions are not supported behind a SAVEPOINT";
+            return Err(SqlError::unsupported(message)
+                .with_hint(Some("RELEASE the savepoint first".to_owned())));
+        }
+        self.has_written = true;
+        self.with_patience(interrupt, define)
+    }
+
     /// Has tables alone, or uses them, until the transaction ends.
     ///
     /// # Errors
@@ -263,16 +296,23 @@ impl OpenTransaction {
         interrupt: &Interrupt,
     ) -> Result<(), SqlError> {
         self.check()?;
-        self.failed = true;
-        let mut lock = |tables: &[Table]| {
-            self.transaction.set_patience(interrupt.patience())?;
+        self.with_patience(interrupt, |transaction| {
             let mut each = tables.iter();
             each.try_for_each(|table| match alone {
-                true => self.transaction.lock_table(table),
-                false => self.transaction.use_table(table),
+                true => transaction.lock_table(table),
+                false => transaction.use_table(table),
             })
-        };
-        let locked = lock(tables);
+        })
+    }
+
+    fn with_patience(
+        &mut self,
+        interrupt: &Interrupt,
+        work: impl FnOnce(&mut Transaction) -> TxnResult<()>,
+    ) -> Result<(), SqlError> {
+        self.failed = true;
+        let patience = self.transaction.set_patience(interrupt.patience());
+        let locked = patience.and_then(|()| work(&mut self.transaction));
         // One that was rolled back asks no more.
         let _ = self.transaction.set_patience(None);
         self.transaction.park();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll::{DataType, Database, Table};
+use atoll::{DataType, Table};
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::Statement;
 
@@ -13,6 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::literal::Literal;
 use crate::live::LiveCatalog;
 use crate::output_names;
+use crate::scope::Scope;
 use crate::short::columns::Columns;
 use crate::short::compile::Compiler;
 use crate::short::plan::Node;
@@ -74,7 +75,7 @@ pub(crate) enum Held {
 
 /// Binds statements to the tables of a database.
 pub(crate) struct Binder<'b> {
-    pub(crate) db: &'b Database,
+    pub(crate) scope: &'b Scope,
     pub(crate) interrupt: &'b Interrupt,
 }
 
@@ -88,7 +89,7 @@ impl Binder<'_> {
         query: Statement,
         target: Option<&Table>,
     ) -> Result<LogicalPlan, Unbound> {
-        self.plan_over(LiveCatalog::new(self.db.clone(), target.cloned()), query)
+        self.plan_over(LiveCatalog::new(self.scope.clone(), target.cloned()), query)
     }
 
     /// The plan of a query over the tables of a catalog.

@@ -54,7 +54,7 @@ impl SqlSession {
                 self.run_parsed(None, statement, values)
             });
         };
-        if let Some(known) = Shared::of(db).find(sql, db.catalog_version()) {
+        if let Some(known) = Shared::of(db).find(sql, self.names_version()) {
             open.as_ref().map_or(Ok(()), |open| open.check())?;
             if known.is_deep {
                 return depth::with_room(|| self.run_known(&known, values));
@@ -132,7 +132,7 @@ impl SqlSession {
         if let Target::Database { open: Some(open), .. } = &self.target {
             open.check()?;
         }
-        let known = Arc::new(Known::new(statement, count, db.catalog_version()));
+        let known = Arc::new(Known::new(statement, count, self.names_version()));
         let outcome = self.run_known(&known, values);
         if let Some(text) = text
             && known.inferred().is_some()
@@ -152,12 +152,11 @@ impl SqlSession {
         let mut known = known;
         for _ in 1..BINDINGS_MAX {
             let done = self.run_once(known, values);
-            let Target::Database { db, .. } = &self.target else { return done };
             if !done.as_ref().is_err_and(is_of_an_older_table) {
                 return done;
             }
             self.interrupt().check_now()?;
-            again = known.again(db.catalog_version());
+            again = known.again(self.names_version());
             known = &again;
         }
         self.run_once(known, values)
@@ -166,10 +165,7 @@ impl SqlSession {
     /// Binds a statement, unless it is bound, and runs it.
     fn run_once(&mut self, known: &Known, values: &[Literal]) -> Result<Outcome, SqlError> {
         let (began, interrupt) = (self.began(), self.interrupt());
-        let Target::Database { db, .. } = &self.target else {
-            return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
-        };
-        let ready = ready(db, known, values, &began, &interrupt)?;
+        let ready = ready(&|| self.scope(), known, values, &began, &interrupt)?;
         self.run_ready(known, ready, values)
     }
 
@@ -281,11 +277,12 @@ impl SqlSession {
     /// The plan of a statement that the short executor would run; `None` for one that would run on
     /// a snapshot.
     pub(super) fn explain(&self, statement: &Statement) -> Result<Option<QueryResult>, SqlError> {
-        let Target::Database { db, .. } = &self.target else { return Ok(None) };
+        let Target::Database { .. } = &self.target else { return Ok(None) };
         if !is_bound(statement) {
             return Ok(None);
         }
-        let binder = Binder { db, interrupt: &self.interrupt() };
+        let scope = self.scope()?;
+        let binder = Binder { scope: &scope, interrupt: &self.interrupt() };
         let prepared = match binder.bind(statement) {
             Ok(prepared) => prepared,
             Err(Unbound::Error(error)) if !matches!(statement, Statement::Query(_)) => {
@@ -303,13 +300,13 @@ impl SqlSession {
         count: usize,
         values: &[Literal],
     ) -> Result<Option<QueryResult>, SqlError> {
-        let Target::Database { db, open } = &self.target else { return Ok(None) };
+        let Target::Database { open, .. } = &self.target else { return Ok(None) };
         if count == 0 || !is_bound(statement) {
             return Ok(None);
         }
         open.as_ref().map_or(Ok(()), |open| open.check())?;
-        let known = Known::new(statement.clone(), count, db.catalog_version());
-        let ready = ready(db, &known, values, &self.began(), &self.interrupt())?;
+        let known = Known::new(statement.clone(), count, self.names_version());
+        let ready = ready(&|| self.scope(), &known, values, &self.began(), &self.interrupt())?;
         Ok(self.shown(&ready.prepared))
     }
 

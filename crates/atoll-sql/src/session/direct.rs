@@ -58,8 +58,9 @@ impl SqlSession {
         let durability = self.settings.now().durability;
         let options = LoadOptions { threads: None, durability };
         let rules = match &self.target {
-            Target::Database { db, .. } => {
-                Rules::of(table, &Binder { db, interrupt: &self.interrupt() })?
+            Target::Database { .. } => {
+                let (scope, interrupt) = (self.scope()?, self.interrupt());
+                Rules::of(table, &Binder { scope: &scope, interrupt: &interrupt })?
             }
             Target::Snapshot(_) => None,
         };

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{Lock, LockTableMode};
 
-use super::{Outcome, SqlSession, Target};
+use super::{Outcome, SqlSession};
 use crate::error::SqlError;
 use crate::interrupt::Interrupt;
 use crate::names;
@@ -20,12 +20,10 @@ impl SqlSession {
             true => Interrupt::without_waiting(),
             false => self.interrupt(),
         };
-        let Target::Database { db, open: Some(open) } = &mut self.target else {
-            return Ok(Outcome::done("LOCK TABLE", 0));
-        };
+        let scope = self.scope()?;
         let table = |target: &sqlparser::ast::LockTableTarget| {
             let (name, span) = names::table_name(&target.name)?;
-            names::find_table(db, &name, span)
+            names::find_table(&scope, &name, span)
         };
         let tables = lock.tables.iter().map(table).collect::<Result<Vec<_>, _>>()?;
         let alone = !matches!(
@@ -37,7 +35,7 @@ impl SqlSession {
                     | LockTableMode::ShareUpdateExclusive
             )
         );
-        open.lock_tables(&tables, alone, &interrupt)?;
+        self.open("LOCK TABLE")?.lock_tables(&tables, alone, &interrupt)?;
         Ok(Outcome::done("LOCK TABLE", 0))
     }
 }

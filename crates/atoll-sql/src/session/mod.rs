@@ -9,13 +9,15 @@ mod locks;
 mod outcome;
 mod prepare;
 mod ready;
+mod scope;
+mod tables;
 mod transactions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use atoll::{Database, Durability, Snapshot};
+use atoll::{Database, Snapshot};
 use sqlparser::ast::{ObjectType, Set, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
@@ -30,7 +32,7 @@ use crate::rows::Params;
 use crate::settings::{self, Assignment, Setting, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
-use crate::{copy, ddl, names, query};
+use crate::{copy, names, query};
 
 pub use self::describe::Description;
 pub use self::outcome::Outcome;
@@ -273,22 +275,15 @@ impl SqlSession {
                 }
                 Err(SqlError::unsupported("EXPLAIN shows the plans of queries and of changes"))
             }
-            Statement::CreateTable(create) => {
-                let db = self.outside_transaction("CREATE TABLE")?;
-                ddl::create_table(db, &create, &self.interrupt())?;
-                // It survives what the database's commits do, and no less than this session's.
-                if self.settings.now().durability.is_some_and(|wanted| wanted != Durability::None) {
-                    db.flush()?;
-                }
-                Ok(Outcome::done("CREATE TABLE", 0))
-            }
+            Statement::CreateTable(create) => self.create_table(&create),
+            Statement::Drop { object_type: ObjectType::Table, .. } => self.drop_tables(&statement),
             Statement::Insert(_) => self.writable("INSERT").and_then(never),
             Statement::Update(_) => self.writable("UPDATE").and_then(never),
             Statement::Delete(_) => self.writable("DELETE").and_then(never),
             Statement::Copy { source, to, target, options, legacy_options, .. } => {
-                let db = self.writable("COPY")?;
+                self.writable("COPY")?;
                 let source = copy::source(
-                    db,
+                    &self.scope()?,
                     &source,
                     to,
                     &target,

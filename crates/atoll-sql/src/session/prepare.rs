@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{Schema, SchemaRef};
-use atoll::{DataType, Database};
+use atoll::DataType;
 use sqlparser::ast::{ArrayElemTypeDef, DataType as SqlType, Expr, Ident, ObjectName, Statement};
 
 use super::bound::is_bound;
@@ -16,6 +16,7 @@ use crate::prepared::parameters::ParameterType;
 use crate::prepared::query::Binder;
 use crate::prepared::{Described, Unbound, parameters, wrong_count};
 use crate::rows::{FromRow, Params};
+use crate::scope::Scope;
 use crate::{depth, names, parse, types};
 
 /// A statement that has been parsed, and bound as far as that needs no values. Any session of the
@@ -141,7 +142,7 @@ impl SqlSession {
                 known(parse::statement(tokens)?, 0)
             });
         };
-        let version = db.catalog_version();
+        let version = self.names_version();
         open.as_ref().map_or(Ok(()), |open| open.check())?;
         if let Some(known) = Shared::of(db).find(sql, version) {
             return Ok(known);
@@ -149,7 +150,7 @@ impl SqlSession {
         let tokens = parse::only_tokens(sql)?;
         let known = depth::with_room_for(depth::of(&tokens)?, || {
             let known = known(parse::statement(tokens)?, version)?;
-            bind(db, &known, &self.interrupt())?;
+            bind(&self.scope()?, &known, &self.interrupt())?;
             Ok::<_, SqlError>(known)
         })?;
         if known.inferred().is_some() {
@@ -215,10 +216,10 @@ impl SqlSession {
         statement: &PreparedStatement,
         values: &[Literal],
     ) -> Result<Outcome, SqlError> {
-        let Target::Database { db, open } = &self.target else {
+        let Target::Database { open, .. } = &self.target else {
             return self.run_parsed(None, statement.known().statement.clone(), values);
         };
-        let known = statement.known_at(db.catalog_version());
+        let known = statement.known_at(self.names_version());
         if !is_bound(&known.statement) {
             return self.run_parsed(None, known.statement.clone(), values);
         }
@@ -248,13 +249,10 @@ impl SqlSession {
         parameters::replace(&mut statement, |at| {
             types.get(at).and_then(|data_type| parameters::declared(at, *data_type))
         });
-        let version = match &self.target {
-            Target::Database { db, .. } => db.catalog_version(),
-            Target::Snapshot(_) => 0,
-        };
+        let version = self.names_version();
         let known = known(statement, version)?;
-        if let Target::Database { db, .. } = &self.target {
-            bind(db, &known, &self.interrupt())?;
+        if let Target::Database { .. } = &self.target {
+            bind(&self.scope()?, &known, &self.interrupt())?;
         }
         let prepared = PreparedStatement::new(known);
         self.named.insert(name, Arc::new(prepared));
@@ -347,11 +345,11 @@ fn known(statement: Statement, version: u64) -> Result<Arc<Known>, SqlError> {
 }
 
 /// Binds a statement as far as that needs no values.
-fn bind(db: &Database, known: &Known, interrupt: &Interrupt) -> Result<(), SqlError> {
+fn bind(scope: &Scope, known: &Known, interrupt: &Interrupt) -> Result<(), SqlError> {
     if !is_bound(&known.statement) {
         return Ok(());
     }
-    match (Binder { db, interrupt }).bind(&known.statement) {
+    match (Binder { scope, interrupt }).bind(&known.statement) {
         Ok(prepared) => drop(known.keep_inferred(prepared)),
         // Values may give the types that are missing; the run tells what else is wrong.
         Err(_) if known.parameters > 0 => {}

@@ -15,6 +15,7 @@ use crate::prepared::lift::Lifted;
 use crate::prepared::query::{Binder, declared};
 use crate::prepared::{Body, OtherType, Prepared, Reason, Unbound};
 use crate::rules::number::DIGITS_MAX;
+use crate::scope::Scope;
 use crate::short::compile::NotShort;
 use crate::short::scalar::{Began, Surroundings};
 
@@ -28,7 +29,7 @@ impl SqlSession {
     /// A statement without its constants, ready to run; `None` if it has to be bound with them.
     pub(super) fn lifted(&mut self, db: &Database, lifted: &Lifted) -> Option<(Arc<Known>, Ready)> {
         let shared = Shared::of(db);
-        let version = db.catalog_version();
+        let version = self.names_version();
         let (known, is_new) = match shared.find(&lifted.text, version) {
             Some(known) => (known, false),
             None => {
@@ -41,7 +42,8 @@ impl SqlSession {
         let prepared = match known.inferred() {
             Some(prepared) => prepared,
             None => {
-                let binder = Binder { db, interrupt: &self.interrupt() };
+                let scope = self.scope().ok()?;
+                let binder = Binder { scope: &scope, interrupt: &self.interrupt() };
                 let prepared = match binder.bind(&known.statement) {
                     Ok(prepared) => prepared,
                     Err(Unbound::NotShort(reason)) => only_on_snapshot(&known, reason).ok()?,
@@ -67,15 +69,16 @@ impl SqlSession {
 /// It is bound with the types that the places of its parameters give them, or with those of the
 /// values, or with those and the type text for whatever is text.
 pub(super) fn ready(
-    db: &Database,
+    scope: &dyn Fn() -> Result<Scope, SqlError>,
     known: &Known,
     values: &[Literal],
     began: &Began,
     interrupt: &Interrupt,
 ) -> Result<Ready, SqlError> {
-    let binder = Binder { db, interrupt };
+    // A statement that is bound needs none.
+    let bound = |statement: &Statement| Binder { scope: &scope()?, interrupt }.bind(statement);
     let mut failed = None;
-    let bind = || Ok(known.keep_inferred(binder.bind(&known.statement)?));
+    let bind = || Ok(known.keep_inferred(bound(&known.statement)?));
     match known.inferred().map_or_else(bind, Ok) {
         Ok(prepared) => {
             match &prepared.body {
@@ -106,7 +109,7 @@ pub(super) fn ready(
     }
     for with_text in [false, true] {
         let statement = declared(&known.statement, values, with_text);
-        match binder.bind(&statement) {
+        match bound(&statement) {
             Ok(prepared) => match prepared.surroundings(values, began.clone())? {
                 Ok(around) => {
                     known.keep_declared(values, &prepared);

@@ -4,6 +4,7 @@
 
 mod changes;
 mod copy;
+mod definitions;
 mod describe;
 mod durability;
 mod files;

@@ -90,7 +90,7 @@ impl Binder<'_> {
     ) -> Result<(), SqlError> {
         let from = vec![relation(FOUND, Ident::with_quote('"', table))];
         let query = select(named([condition.clone()]).collect(), from, None);
-        let catalog = LiveCatalog::new(self.db.clone(), None);
+        let catalog = LiveCatalog::new(self.scope.clone(), None);
         let catalog = catalog.with_found(live::arrow_schema(schema));
         let plan = declarable(self.plan_over(catalog, query), "CHECK")?;
         check_plain(&plan, "CHECK")?;

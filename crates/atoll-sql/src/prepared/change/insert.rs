@@ -32,6 +32,8 @@ impl Binder<'_> {
         let declared = Declared::of(target.table.schema())?;
         let columns =
             names::target_columns(&target.table, insert.columns.iter().map(names::column_name))?;
+        // Without a list, the last columns may be left away.
+        let names_none = insert.columns.is_empty();
         let is_plain = |source: &Query| {
             source.with.is_none() && source.order_by.is_none() && source.limit_clause.is_none()
         };
@@ -42,11 +44,12 @@ impl Binder<'_> {
                 Source::Written(self.written(&[row], &declared, &target.table, compiler)?)
             }
             Some((source, SetExpr::Values(values))) if is_plain(source) => {
-                let rows = written_rows(values, &columns)?;
+                let rows = written_rows(values, &columns, names_none)?;
                 Source::Written(self.written(&rows, &declared, &target.table, compiler)?)
             }
             Some((source, _)) => {
-                self.delivered(source, &columns, (&target.table, &declared), compiler)?
+                let into = (&target.table, &declared);
+                self.delivered(source, (&columns, names_none), into, compiler)?
             }
         };
         let returning = self.returning(insert.returning.as_ref(), &target, &[], compiler)?;
@@ -90,7 +93,7 @@ impl Binder<'_> {
             Some(alias) => alias.alias.clone(),
             None => Ident::with_quote('"', name.clone()),
         };
-        Ok(Target { table: names::find_table(self.db, &name, span)?, alias, span })
+        Ok(Target { table: names::find_table(self.scope, &name, span)?, alias, span })
     }
 
     /// Rows that are written out, with defaults where nothing is written.
@@ -159,12 +162,13 @@ impl Binder<'_> {
     fn delivered(
         &self,
         query: &Query,
-        columns: &[usize],
+        (columns, names_none): (&[usize], bool),
         (table, declared): (&Table, &Declared),
         compiler: &mut Compiler,
     ) -> Result<Source, Unbound> {
         let plan = self.plan(Statement::Query(Box::new(query.clone())), None)?;
         let count = plan.schema().fields().len();
+        let columns = if names_none { &columns[..count.min(columns.len())] } else { columns };
         if count != columns.len() {
             let message = format!(
                 "the query returns {count} columns for {} columns of the table",
@@ -230,8 +234,14 @@ struct Row<'r> {
     columns: &'r [usize],
 }
 
-/// The rows of `VALUES`, with values for these columns.
-fn written_rows<'r>(values: &'r Values, columns: &'r [usize]) -> Result<Vec<Row<'r>>, SqlError> {
+/// The rows of `VALUES`, with values for these columns, or for the first of them.
+fn written_rows<'r>(
+    values: &'r Values,
+    columns: &'r [usize],
+    names_none: bool,
+) -> Result<Vec<Row<'r>>, SqlError> {
+    let first = values.rows.first().map_or(0, |row| row.content.len());
+    let columns = if names_none { &columns[..first.min(columns.len())] } else { columns };
     let row = |row: &'r sqlparser::ast::Parens<Vec<Expr>>| {
         let written: &[Expr] = &row.content;
         if written.len() == columns.len() {

@@ -27,11 +27,11 @@ impl Binder<'_> {
         };
         let held = match query.locks.iter().find_map(|lock| lock.nonblock) {
             None => Held::Wait,
-            Some(how) if !self.db.scheme().releases_reads() => {
+            Some(how) if !self.scope.db.scheme().releases_reads() => {
                 let message = format!(
                     "{how} needs a scheme in which transactions wait for each other, and this \
                      database has {}",
-                    self.db.scheme()
+                    self.scope.db.scheme()
                 );
                 return Err(SqlError::unsupported(message).into());
             }

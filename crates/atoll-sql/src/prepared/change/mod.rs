@@ -218,7 +218,7 @@ impl Binder<'_> {
             Some(beside) => beside.relations(target),
         };
         let query = select(items.clone(), relations, None);
-        let mut catalog = LiveCatalog::new(self.db.clone(), Some(target.table.clone()));
+        let mut catalog = LiveCatalog::new(self.scope.clone(), Some(target.table.clone()));
         if let Some(beside) = &beside {
             catalog = catalog.with_found(Arc::clone(&beside.schema));
         }

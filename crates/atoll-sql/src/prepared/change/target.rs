@@ -41,7 +41,7 @@ impl Binder<'_> {
             Some(alias) => alias.name.clone(),
             None => Ident::with_quote('"', name.clone()),
         };
-        Ok(Target { table: names::find_table(self.db, &name, span)?, alias, span })
+        Ok(Target { table: names::find_table(self.scope, &name, span)?, alias, span })
     }
 }
 

@@ -1,0 +1,58 @@
+//! What the names of tables mean to a statement: those of the database, or those that its open
+//! transaction has created and not dropped.
+
+use std::sync::Arc;
+
+use atoll::{Catalog, Database, Error, Snapshot, StorageError, Table};
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Scope {
+    /// The database.
+    pub(crate) db: Database,
+    catalog: Arc<Catalog>,
+}
+
+impl Scope {
+    /// A database by itself.
+    ///
+    /// # Errors
+    /// [`Error::ForkedChild`].
+    pub(crate) fn of(db: &Database) -> Result<Self, Error> {
+        Ok(Self { db: db.clone(), catalog: db.catalog()? })
+    }
+
+    /// A database as a transaction sees it.
+    pub(crate) fn within(db: &Database, catalog: Arc<Catalog>) -> Self {
+        Self { db: db.clone(), catalog }
+    }
+
+    /// One of the database's own tables.
+    ///
+    /// # Errors
+    /// As [`Database::table`].
+    pub(crate) fn table(&self, name: &str) -> Result<Table, Error> {
+        if let Some(table) = self.catalog.table(name) {
+            return Ok(table.clone());
+        }
+        Err(match self.inherited(name) {
+            Some(_) => Error::InheritedTable(name.to_owned()),
+            None => StorageError::UnknownTable(name.to_owned()).into(),
+        })
+    }
+
+    /// The names of the database's own tables, in the order of creation.
+    pub(crate) fn tables(&self) -> Vec<String> {
+        self.catalog.tables().map(|table| table.name().to_owned()).collect()
+    }
+
+    /// A table of a snapshot that the database is built on.
+    pub(crate) fn inherited(&self, name: &str) -> Option<atoll::SnapshotTable> {
+        self.db.bases().iter().find_map(|base: &Snapshot| base.table(name).ok())
+    }
+
+    /// As long as it stays the same, every name means the same.
+    pub(crate) fn version(&self) -> u64 {
+        self.catalog.version()
+    }
+}

@@ -1,0 +1,101 @@
+//! `CREATE TABLE` and `DROP TABLE`: in the open transaction, or as transactions of their own.
+
+use atoll::{Durability, Table, Transaction, TransactionOptions, TxnError, TxnResult};
+use sqlparser::ast::{CreateTable, Statement};
+
+use super::{Outcome, SqlSession, Target};
+use crate::ddl;
+use crate::error::{SqlError, SqlErrorKind};
+use crate::names;
+use crate::prepared::query::Binder;
+use crate::txn::read_only;
+
+/// Attempts of a definition that conflicts with others.
+const ATTEMPTS_MAX: u32 = 1000;
+
+impl SqlSession {
+    /// Carries out `CREATE TABLE`.
+    ///
+    /// # Errors
+    /// Those of the statement; a table of the name exists; others create or drop one, and the
+    /// statement does not wait for them, or not any longer.
+    pub(super) fn create_table(&mut self, create: &CreateTable) -> Result<Outcome, SqlError> {
+        self.writable("CREATE TABLE")?;
+        let (scope, interrupt) = (self.scope()?, self.interrupt());
+        let (_, span) = names::table_name(&create.name)?;
+        let binder = Binder { scope: &scope, interrupt: &interrupt };
+        if let Some(new) = ddl::new_table(&binder, create)? {
+            let made = self.define(&mut |transaction| {
+                transaction.create_table(&new.name, new.schema.clone(), &new.options).map(drop)
+            });
+            made.map_err(|error| error.at(span))?;
+        }
+        Ok(Outcome::done("CREATE TABLE", 0))
+    }
+
+    /// Carries out `DROP TABLE`.
+    ///
+    /// # Errors
+    /// A table that does not exist; others use one, and the statement does not wait for them, or
+    /// not any longer.
+    pub(super) fn drop_tables(&mut self, statement: &Statement) -> Result<Outcome, SqlError> {
+        let Statement::Drop { if_exists, names, purge, temporary, table, .. } = statement else {
+            return Ok(Outcome::done("DROP TABLE", 0));
+        };
+        if *purge || *temporary || table.is_some() {
+            return Err(SqlError::unsupported("this form of DROP TABLE is not supported"));
+        }
+        self.writable("DROP TABLE")?;
+        let scope = self.scope()?;
+        let mut tables: Vec<Table> = Vec::new();
+        for name in names {
+            let (name, span) = names::table_name(name)?;
+            match names::find_table(&scope, &name, span) {
+                Ok(table) if tables.iter().any(|one| one.name() == table.name()) => {}
+                Ok(table) => tables.push(table),
+                Err(error) if *if_exists && error.kind() == SqlErrorKind::UnknownTable => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !tables.is_empty() {
+            self.define(&mut |transaction| {
+                tables.iter().try_for_each(|table| transaction.drop_table(table))
+            })?;
+        }
+        Ok(Outcome::done("DROP TABLE", 0))
+    }
+
+    /// Makes a definition.
+    fn define(
+        &mut self,
+        define: &mut dyn FnMut(&mut Transaction) -> TxnResult<()>,
+    ) -> Result<(), SqlError> {
+        let (interrupt, durability) = (self.interrupt(), self.settings.now().durability);
+        let db = match &mut self.target {
+            Target::Database { open: Some(open), .. } => return open.define(&interrupt, define),
+            Target::Database { .. } if self.read_only => return Err(read_only()),
+            Target::Database { db, .. } => db.clone(),
+            Target::Snapshot(_) => return Ok(()),
+        };
+        let options = TransactionOptions { durability, ..TransactionOptions::default() };
+        for _ in 0..ATTEMPTS_MAX {
+            let mut transaction = db.begin_with(&options)?;
+            transaction.set_patience(interrupt.patience()).map_err(atoll::Error::from)?;
+            let done = define(&mut transaction).and_then(|()| transaction.commit());
+            interrupt.check_now()?;
+            match done {
+                Ok(()) => {
+                    // It survives what the database's commits do, and no less than this session's.
+                    if durability.is_some_and(|wanted| wanted != Durability::None) {
+                        db.flush()?;
+                    }
+                    return Ok(());
+                }
+                Err(TxnError::Abort(reason)) if reason.is_conflict() => {}
+                Err(error) => return Err(atoll::Error::from(error).into()),
+            }
+        }
+        let message = format!("the statement was aborted {ATTEMPTS_MAX} times by others");
+        Err(SqlError::new(SqlErrorKind::Aborted, message))
+    }
+}
