@@ -37,7 +37,7 @@ use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
-use crate::rules::{extreme, grouped, merging, quantified, sum};
+use crate::rules::{extreme, functions, grouped, merging, quantified, sum};
 use crate::short::compile::expr::NOW;
 use crate::{depth, limits, panics, query_error};
 
@@ -194,6 +194,7 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
         settings.register_udaf(Arc::new(aggregate))?;
     }
     let ours = merging::functions().into_iter().chain(quantified::functions());
+    let ours = ours.chain(functions::functions());
     for function in ours.chain([ScalarUDF::from(Now::new()), grouped::function()]) {
         settings.register_udf(Arc::new(function))?;
     }

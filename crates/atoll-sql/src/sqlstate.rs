@@ -5,6 +5,9 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 impl SqlError {
     /// Its SQLSTATE, as PostgreSQL has it (appendix A of its manual) where it has the same error.
     pub fn sqlstate(&self) -> &'static str {
+        if let Some(state) = self.state() {
+            return state;
+        }
         if let Some(state) = self.cause().and_then(of_cause) {
             return state;
         }

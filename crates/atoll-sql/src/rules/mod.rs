@@ -10,7 +10,9 @@
 //! (operators), [`cast`], [`temporal`] (dates and times), [`typed`], [`operands`], [`common_type`]
 //! and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of arrays), [`analyze`]
 //! (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and ALL of
-//! subqueries), [`sum`] and [`extreme`] (aggregates), [`prepare`], [`merging`] and [`grouped`]
+//! subqueries), [`functions`] (single
+//! values), [`sum`] and [`extreme`] (aggregates), [`prepare`], [`spelled`],
+//! [`merging`] and [`grouped`]
 //! (rewriting before and during planning).
 
 pub(crate) mod absolute;
@@ -21,6 +23,7 @@ pub(crate) mod cast;
 pub(crate) mod common_type;
 pub(crate) mod extreme;
 pub(crate) mod frame;
+pub(crate) mod functions;
 pub(crate) mod grouped;
 pub(crate) mod guard;
 pub(crate) mod merging;
@@ -30,6 +33,7 @@ pub(crate) mod prepare;
 pub(crate) mod quantified;
 pub(crate) mod quoted;
 pub(crate) mod scalar;
+pub(crate) mod spelled;
 pub(crate) mod subqueries;
 pub(crate) mod sum;
 pub(crate) mod temporal;

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::number::DIGITS_MAX;
-use super::{grouped, quantified};
+use super::{grouped, quantified, spelled};
 use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -149,6 +149,9 @@ impl VisitorMut for Preparation {
             && interval.leading_field.is_none()
         {
             *text = with_clock_in_words(text);
+        }
+        if let Err(error) = spelled::plain(expr) {
+            return ControlFlow::Break(error.at(expr.span()));
         }
         if let Some(call) = quantified::call(expr) {
             *expr = call;

@@ -6,6 +6,7 @@ mod changes;
 mod copy;
 mod describe;
 mod durability;
+mod expressions;
 mod files;
 mod first_statement;
 mod infer;
