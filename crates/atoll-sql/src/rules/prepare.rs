@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::number::DIGITS_MAX;
-use super::{grouped, quantified, spelled};
+use super::{grouped, quantified, rows, spelled};
 use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -150,7 +150,7 @@ impl VisitorMut for Preparation {
         {
             *text = with_clock_in_words(text);
         }
-        if let Err(error) = spelled::plain(expr) {
+        if let Err(error) = spelled::plain(expr).and_then(|()| rows::plain(expr)) {
             return ControlFlow::Break(error.at(expr.span()));
         }
         if let Some(call) = quantified::call(expr) {
