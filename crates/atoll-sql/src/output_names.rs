@@ -142,6 +142,8 @@ fn name_of_item(item: &SelectItem) -> Option<String> {
 fn is_column(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_column(inner),
+        // A function without parentheses.
+        Expr::Identifier(name) if names::fold(name) == "current_schema" => false,
         expr => matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
     }
 }
@@ -191,6 +193,7 @@ fn of_expr(expr: &Expr) -> Option<Named> {
         Expr::Array(_) => strong("array"),
         Expr::Tuple(_) => strong("row"),
         Expr::Extract { .. } => strong("extract"),
+        Expr::Substring { shorthand: true, .. } => strong("substr"),
         Expr::Substring { .. } => strong("substring"),
         Expr::Position { .. } => strong("position"),
         Expr::Overlay { .. } => strong("overlay"),

@@ -186,17 +186,32 @@ pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let Some(hex) = text.strip_prefix("\\x").or_else(|| text.strip_prefix("\\X")) else {
         return escaped(text);
     };
-    let fault = || format!("{} is not pairs of hexadecimal digits", quote(text));
-    if hex.len() % 2 != 0 || !hex.is_ascii() {
-        return Err(fault());
-    }
-    (0..hex.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).map_err(|_| fault()))
-        .collect()
+    hexadecimal(hex)
 }
 
-fn escaped(text: &str) -> Result<Vec<u8>, String> {
+/// Pairs of hexadecimal digits, between which there may be spaces.
+pub(crate) fn hexadecimal(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len() / 2);
+    let mut first = None;
+    for letter in text.chars() {
+        if first.is_none() && matches!(letter, ' ' | '\n' | '\t' | '\r') {
+            continue;
+        }
+        let Some(digit) = letter.to_digit(16) else {
+            return Err(format!("invalid hexadecimal digit: \"{letter}\""));
+        };
+        match first.take() {
+            Some(high) => bytes.push((high * 16 + digit) as u8),
+            None => first = Some(digit),
+        }
+    }
+    match first {
+        Some(_) => Err("invalid hexadecimal data: odd number of digits".to_owned()),
+        None => Ok(bytes),
+    }
+}
+
+pub(crate) fn escaped(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

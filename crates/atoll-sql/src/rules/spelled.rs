@@ -2,8 +2,9 @@
 //! for: `a LIKE b ESCAPE c`, `a SIMILAR TO b`, and the like.
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Value, ValueWithSpan,
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, UnaryOperator, Value,
+    ValueWithSpan,
 };
 
 use super::functions::like_escape;
@@ -30,9 +31,59 @@ pub(super) fn plain(expr: &mut Expr) -> Result<(), SqlError> {
             let right = Box::new(call("similar_to_escape", pattern));
             *expr = Expr::BinaryOp { left: Box::new(take(text)), op, right };
         }
+        Expr::Substring { expr: text, substring_from, substring_for, shorthand, .. } => {
+            let from = match substring_from.take() {
+                Some(from) => *from,
+                None => number("1"),
+            };
+            let mut arguments = vec![take(text), from];
+            arguments.extend(substring_for.take().map(|length| *length));
+            *expr = call(if *shorthand { "substr" } else { "substring" }, arguments);
+        }
+        Expr::Position { expr: part, r#in: all } => {
+            *expr = call("strpos", vec![take(all), take(part)]);
+        }
+        Expr::Overlay { expr: text, overlay_what, overlay_from, overlay_for } => {
+            let mut arguments = vec![take(text), take(overlay_what), take(overlay_from)];
+            arguments.extend(overlay_for.take().map(|length| *length));
+            *expr = call("overlay", arguments);
+        }
+        Expr::Identifier(name) if name.quote_style.is_none() => {
+            if name.value.eq_ignore_ascii_case("current_schema") {
+                *expr = call("current_schema", Vec::new());
+            }
+        }
+        Expr::UnaryOp { op, expr: value } => {
+            use UnaryOperator as Op;
+            *expr = match op {
+                Op::PGAbs => call("abs", vec![take(value)]),
+                Op::PGSquareRoot => call("sqrt", vec![double(take(value))]),
+                Op::PGCubeRoot => call("cbrt", vec![double(take(value))]),
+                Op::BitwiseNot => Expr::BinaryOp {
+                    left: Box::new(take(value)),
+                    op: BinaryOperator::PGBitwiseXor,
+                    right: Box::new(Expr::UnaryOp { op: Op::Minus, expr: Box::new(number("1")) }),
+                },
+                _ => return Ok(()),
+            };
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } => {
+            *expr = call("power", vec![take(left), take(right)]);
+        }
+        Expr::Ceil { expr: value, .. } => *expr = call("ceil", vec![take(value)]),
+        Expr::Floor { expr: value, .. } => *expr = call("floor", vec![take(value)]),
         _ => {}
     }
     Ok(())
+}
+
+fn double(expr: Expr) -> Expr {
+    let (kind, data_type) = (CastKind::Cast, DataType::DoublePrecision);
+    Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+fn number(digits: &str) -> Expr {
+    Expr::Value(Value::Number(digits.to_owned(), false).into())
 }
 
 fn take(expr: &mut Expr) -> Expr {

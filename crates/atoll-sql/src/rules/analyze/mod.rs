@@ -268,6 +268,25 @@ fn union_types(union: Union) -> Result<LogicalPlan> {
             common_type::merged(types.into_iter())
         })
         .collect();
+    for input in &union.inputs {
+        for (at, other) in union.inputs[0].schema().fields().iter().enumerate() {
+            let types = [input.schema().field(at).data_type(), other.data_type()];
+            let is_bytes = |arrow: &ArrowType| arrow.is_binary();
+            let is_apart = types[0].is_string() && is_bytes(types[1])
+                || is_bytes(types[0]) && types[1].is_string();
+            // A quoted literal may be either.
+            let is_quoted = |input: &LogicalPlan| match input {
+                LogicalPlan::Projection(select) => {
+                    matches!(select.expr[at].clone().unalias_nested().data, Expr::Literal(..))
+                }
+                _ => false,
+            };
+            if is_apart && !is_quoted(input) && !is_quoted(&union.inputs[0]) {
+                let message = "UNION types text and bytea cannot be matched";
+                return Err(plan_error(SqlErrorKind::Type, message));
+            }
+        }
+    }
     let inputs = union
         .inputs
         .into_iter()

@@ -175,6 +175,11 @@ impl Scope<'_> {
             | Op::IsDistinctFrom
             | Op::IsNotDistinctFrom => operands::compare(left, op, right),
             Op::StringConcat => operands::concat(left, right),
+            Op::BitwiseAnd
+            | Op::BitwiseOr
+            | Op::BitwiseXor
+            | Op::BitwiseShiftLeft
+            | Op::BitwiseShiftRight => operands::bitwise(left, op, right),
             Op::RegexMatch | Op::RegexNotMatch | Op::RegexIMatch | Op::RegexNotIMatch => {
                 let (name, negated) = match op {
                     Op::RegexMatch => ("textregexeq", false),
@@ -427,6 +432,7 @@ fn is_known(condition: &Expr) -> bool {
 /// A cast that is written.
 fn cast(value: Typed, field: &Field) -> Result<Expr> {
     let to = temporal::wanted_type(field, &value.arrow);
+    let value = if to == ArrowType::Boolean { value.narrowed()? } else { value };
     let expr = cast::expression(value.expr, &value.arrow, &to)?;
     let looks_untyped = match &expr {
         Expr::Literal(ScalarValue::Int64(_), _) => true,

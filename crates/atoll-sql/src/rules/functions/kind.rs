@@ -174,3 +174,12 @@ impl<'a> Argument<'a> {
         }
     }
 }
+
+/// The name of an expression's type, as PostgreSQL writes it.
+pub(super) fn name(value: &Typed) -> String {
+    let shown = Argument::of(value).shown();
+    match shown.as_str() {
+        "timestamp" => "timestamp without time zone".to_owned(),
+        _ => shown,
+    }
+}

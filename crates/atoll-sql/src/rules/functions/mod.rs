@@ -9,12 +9,20 @@
 //! `FUNCTION-1`: once the arguments have the types that were chosen, choosing again gives the same.
 //!
 //! In reading order: [`kind`] (types of arguments), [`column`] (a batch of results), then the
-//! functions: [`pattern`] with [`regex_syntax`].
+//! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
+//! [`keywords`], [`format`], [`numbers`] with [`exact`].
 
+mod bytes;
 mod column;
+mod digest;
+mod exact;
+mod format;
+mod keywords;
 mod kind;
+mod numbers;
 mod pattern;
 mod regex_syntax;
+mod texts;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -50,7 +58,17 @@ struct Overload {
     rest: Option<Kind>,
     gives: Gives,
     nulls: Nulls,
-    run: fn(&[Literal]) -> Result<Literal, SqlError>,
+    run: Run,
+}
+
+/// How a call is carried out.
+enum Run {
+    /// Row by row.
+    Rows(fn(&[Literal]) -> Result<Literal, SqlError>),
+    /// As another expression over the same arguments, which are not converted.
+    Rewrite(fn(Vec<Typed>) -> Result<Expr>),
+    /// By a function of DataFusion that does the same, and quicker.
+    Builtin(fn() -> Arc<ScalarUDF>),
 }
 
 /// The type of a result.
@@ -75,12 +93,29 @@ const fn strict(
     gives: Kind,
     run: fn(&[Literal]) -> Result<Literal, SqlError>,
 ) -> Overload {
+    let run = Run::Rows(run);
+    Overload { takes, rest: None, gives: Gives::Kind(gives), nulls: Nulls::Pass, run }
+}
+
+/// A function that DataFusion has.
+const fn builtin(
+    takes: &'static [Kind],
+    gives: Kind,
+    function: fn() -> Arc<ScalarUDF>,
+) -> Overload {
+    let run = Run::Builtin(function);
     Overload { takes, rest: None, gives: Gives::Kind(gives), nulls: Nulls::Pass, run }
 }
 
 /// The functions of this module.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
-    let all = [pattern::FUNCTIONS];
+    let all = [
+        pattern::FUNCTIONS,
+        bytes::FUNCTIONS,
+        texts::FUNCTIONS,
+        format::FUNCTIONS,
+        numbers::FUNCTIONS,
+    ];
     all.into_iter().flatten().map(|function| ScalarUDF::from(Call::new(function))).collect()
 }
 
@@ -123,8 +158,16 @@ impl Call {
         let arguments = arguments.into_iter().map(Typed::narrowed).collect::<Result<Vec<_>>>()?;
         let known: Vec<Argument<'_>> = arguments.iter().map(Argument::of).collect();
         let overload = self.overload(&known)?;
-        let wanted: Vec<ArrowType> =
-            known.iter().enumerate().map(|(at, one)| one.wanted(overload.kind(at))).collect();
+        if let Run::Rewrite(rewrite) = overload.run {
+            return rewrite(arguments);
+        }
+        let is_builtin = matches!(overload.run, Run::Builtin(_));
+        let wanted = known.iter().enumerate().map(|(at, one)| match overload.kind(at) {
+            // Theirs count in 64 bits.
+            Kind::Int32 if is_builtin => ArrowType::Int64,
+            kind => one.wanted(kind),
+        });
+        let wanted: Vec<ArrowType> = wanted.collect();
         let converted = arguments.into_iter().zip(wanted).map(|(argument, wanted)| {
             let argument = match argument.is_open_parameter() {
                 true => argument.with_parameter_type(&wanted),
@@ -132,7 +175,10 @@ impl Call {
             };
             argument.into_type(&wanted).map(|one| one.expr)
         });
-        let call = ScalarUDF::from(Self::new(self.function));
+        let call = match overload.run {
+            Run::Builtin(function) => function(),
+            _ => Arc::new(ScalarUDF::from(Self::new(self.function))),
+        };
         Ok(call.call(converted.collect::<Result<_>>()?))
     }
 
@@ -229,6 +275,9 @@ impl ScalarUDFImpl for Call {
         let types: Vec<ArrowType> = args.args.iter().map(ColumnarValue::data_type).collect();
         let arguments: Vec<Argument<'_>> = types.iter().map(Argument::typed).collect();
         let overload = self.overload(&arguments)?;
+        let Run::Rows(run) = overload.run else {
+            return internal_err!("{} is replaced before it could be called", self.name());
+        };
         let is_scalar = args.args.iter().all(|one| matches!(one, ColumnarValue::Scalar(_)));
         let rows = if is_scalar { 1 } else { args.number_rows };
         let columns: Vec<Input> = args.args.into_iter().map(Input::new).collect::<Result<_>>()?;
@@ -239,11 +288,7 @@ impl ScalarUDFImpl for Call {
                 *value = column.at(at)?;
             }
             let passes = overload.nulls == Nulls::Pass && row.contains(&Literal::Null);
-            results.push(if passes {
-                Literal::Null
-            } else {
-                (overload.run)(&row).map_err(external)?
-            });
+            results.push(if passes { Literal::Null } else { run(&row).map_err(external)? });
         }
         let results = column::of(results, args.return_field.data_type()).map_err(external)?;
         match is_scalar {
