@@ -11,8 +11,8 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::common::Result;
 use sqlparser::ast::{
-    DataType as SqlType, Expr, FunctionArguments, Ident, ObjectName, Query, Select, SelectItem,
-    SetExpr, Statement, TableFactor,
+    BinaryOperator, DataType as SqlType, Expr, FunctionArguments, Ident, ObjectName, Query, Select,
+    SelectItem, SetExpr, Statement, TableFactor,
 };
 
 use crate::names;
@@ -190,6 +190,7 @@ fn of_expr(expr: &Expr) -> Option<Named> {
             },
             _ => None,
         },
+        Expr::BinaryOp { op: BinaryOperator::Overlaps, .. } => strong("overlaps"),
         Expr::Array(_) => strong("array"),
         Expr::Tuple(_) => strong("row"),
         Expr::Extract { .. } => strong("extract"),

@@ -6,6 +6,7 @@ use sqlparser::ast::{
     UnaryOperator, Value,
 };
 
+use super::spelled::call;
 use crate::error::{SqlError, SqlErrorKind};
 
 /// Rewrites an expression that compares rows.
@@ -110,6 +111,9 @@ fn part(left: Expr, op: &Op, right: Expr) -> Result<Expr, SqlError> {
 
 /// The comparison of two rows, if the operator is one of rows.
 fn compare(left: Vec<Expr>, op: &Op, right: Vec<Expr>) -> Result<Option<Expr>, SqlError> {
+    if *op == Op::Overlaps {
+        return overlaps(left, right);
+    }
     let both = match op {
         Op::Eq => Op::And,
         Op::NotEq => Op::Or,
@@ -119,6 +123,24 @@ fn compare(left: Vec<Expr>, op: &Op, right: Vec<Expr>) -> Result<Option<Expr>, S
     let one = |(left, right)| part(left, op, right);
     let each = pairs(left, right)?.into_iter().map(one).collect::<Result<Vec<_>, _>>()?;
     Ok(Some(joined(each.into_iter(), &both)))
+}
+
+/// Two spans of time: their begins, and their ends or how long they last.
+fn overlaps(left: Vec<Expr>, right: Vec<Expr>) -> Result<Option<Expr>, SqlError> {
+    let mut places = Vec::with_capacity(4);
+    for (span, side) in [(left, "left"), (right, "right")] {
+        let [begin, end] = span.as_slice() else {
+            let message =
+                format!("wrong number of parameters on {side} side of OVERLAPS expression");
+            return Err(SqlError::new(SqlErrorKind::Syntax, message));
+        };
+        let end = match end {
+            Expr::Interval(_) => binary(begin.clone(), Op::Plus, end.clone()),
+            end => end.clone(),
+        };
+        places.extend([begin.clone(), end]);
+    }
+    Ok(Some(call("overlaps", places)))
 }
 
 /// The first parts that are not equal decide; NULL is neither equal nor not.

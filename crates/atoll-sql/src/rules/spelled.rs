@@ -40,6 +40,12 @@ pub(super) fn plain(expr: &mut Expr) -> Result<(), SqlError> {
             arguments.extend(substring_for.take().map(|length| *length));
             *expr = call(if *shorthand { "substr" } else { "substring" }, arguments);
         }
+        Expr::Extract { field, expr: moment, .. } => {
+            let field = field.to_string();
+            let field = field.trim_matches(['\'', '"']).to_lowercase();
+            let field = Expr::Value(Value::SingleQuotedString(field).into());
+            *expr = call("extract", vec![field, take(moment)]);
+        }
         Expr::Position { expr: part, r#in: all } => {
             *expr = call("strpos", vec![take(all), take(part)]);
         }

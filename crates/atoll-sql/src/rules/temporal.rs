@@ -283,13 +283,11 @@ impl ScalarUDFImpl for DateTrunc {
             return ScalarValue::try_from(&TIMESTAMP).map(ColumnarValue::Scalar);
         };
         let unit = Unit::of(&name).ok_or_else(|| {
-            plan_error(
-                SqlErrorKind::Type,
-                format!(
-                    "\"{name}\" is no unit of date_trunc; use microseconds, milliseconds, second, \
+            let message = format!(
+                "\"{name}\" is no unit of date_trunc; use microseconds, milliseconds, second, \
                      minute, hour, day, week, month, quarter, year, decade, century or millennium"
-                ),
-            )
+            );
+            external(SqlError::new(SqlErrorKind::Type, message).with_state("22023"))
         })?;
         let moments = whole(&args.args[1], args.number_rows, &TIMESTAMP)?;
         let cut = moments

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use arrow_schema::DataType as ArrowType;
+use arrow_schema::{DataType as ArrowType, IntervalUnit};
 use datafusion::common::ScalarValue;
 
 use crate::rules::number::{DIGITS_MAX, Number};
@@ -22,6 +22,8 @@ pub(super) enum Kind {
     Bytes,
     Date,
     Timestamp,
+    /// A span of time, which DataFusion's functions take.
+    Interval,
     /// Any type, whose value the function sees as it is.
     Any,
 }
@@ -44,6 +46,7 @@ impl Kind {
             Self::Bytes => ArrowType::BinaryView,
             Self::Date => ArrowType::Date32,
             Self::Timestamp => TIMESTAMP,
+            Self::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
         }
     }
 }
@@ -119,6 +122,9 @@ impl<'a> Argument<'a> {
             Kind::Date => is(*self.arrow == ArrowType::Date32),
             Kind::Timestamp if *self.arrow == ArrowType::Date32 => Some(CONVERTED),
             Kind::Timestamp => is(*self.arrow == TIMESTAMP),
+            Kind::Interval => {
+                is(matches!(self.arrow, ArrowType::Interval(_) | ArrowType::Duration(_)))
+            }
         }
     }
 
@@ -146,6 +152,11 @@ impl<'a> Argument<'a> {
             },
             kind => kind.arrow(),
         }
+    }
+
+    /// The text of a quoted literal.
+    pub(super) fn untyped(&self) -> Option<&'a str> {
+        self.untyped
     }
 
     /// Its digits behind the point.

@@ -10,19 +10,27 @@
 //!
 //! In reading order: [`kind`] (types of arguments), [`column`] (a batch of results), then the
 //! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
-//! [`keywords`], [`format`], [`numbers`] with [`exact`].
+//! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`], and
+//! the patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`],
+//! [`time_read`].
 
 mod bytes;
+mod calendar;
 mod column;
 mod digest;
 mod exact;
 mod format;
 mod keywords;
 mod kind;
+mod number_format;
 mod numbers;
 mod pattern;
 mod regex_syntax;
 mod texts;
+mod time_format;
+mod time_read;
+mod time_written;
+mod times;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -76,6 +84,9 @@ enum Gives {
     Kind(Kind),
     /// A numeric with as many digits behind the point as follow from those of the arguments.
     Scale(fn(&[u8]) -> u8),
+    /// A numeric with as many digits behind the point as the field has that the first argument
+    /// names.
+    Field(fn(&str) -> u8),
 }
 
 /// What a function does where an argument is NULL.
@@ -115,6 +126,7 @@ pub(crate) fn functions() -> Vec<ScalarUDF> {
         texts::FUNCTIONS,
         format::FUNCTIONS,
         numbers::FUNCTIONS,
+        times::FUNCTIONS,
     ];
     all.into_iter().flatten().map(|function| ScalarUDF::from(Call::new(function))).collect()
 }
@@ -221,6 +233,10 @@ impl Overload {
     fn result(&self, arguments: &[Argument<'_>]) -> ArrowType {
         match &self.gives {
             Gives::Kind(kind) => kind.arrow(),
+            Gives::Field(scale) => {
+                let name = arguments.first().and_then(Argument::untyped);
+                kind::numeric(name.map_or(0, scale))
+            }
             Gives::Scale(scale) => {
                 let scales: Vec<u8> = arguments.iter().map(Argument::scale).collect();
                 kind::numeric(scale(&scales))
