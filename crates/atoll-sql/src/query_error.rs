@@ -22,6 +22,8 @@ const STATES: &[(&str, &str)] = &[
     ("negative count not allowed", "22011"),
     ("negative substring length not allowed", "22011"),
     ("field position must not be zero", "22023"),
+    ("ercentile value must be between", "22003"),
+    ("tep cannot be zero", "22023"),
 ];
 
 /// An error of ours on its way through DataFusion.

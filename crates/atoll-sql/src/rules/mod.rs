@@ -11,7 +11,7 @@
 //! and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of arrays), [`analyze`]
 //! (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and ALL of
 //! subqueries), [`functions`] (single
-//! values), [`sum`] and [`extreme`] (aggregates), [`prepare`], [`spelled`], [`rows`],
+//! values), [`sum`], [`extreme`], [`spread`] and [`ranked`] (aggregates), [`prepare`], [`spelled`], [`rows`],
 //! [`merging`] and [`grouped`]
 //! (rewriting before and during planning).
 
@@ -32,9 +32,11 @@ pub(crate) mod operands;
 pub(crate) mod prepare;
 pub(crate) mod quantified;
 pub(crate) mod quoted;
+pub(crate) mod ranked;
 pub(crate) mod rows;
 pub(crate) mod scalar;
 pub(crate) mod spelled;
+pub(crate) mod spread;
 pub(crate) mod subqueries;
 pub(crate) mod sum;
 pub(crate) mod temporal;

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     CastKind, DataType as SqlType, ExactNumberInfo, Expr, Query, SetExpr, SetOperator,
-    SetQuantifier, Spanned, Statement, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    SetQuantifier, Spanned, Statement, TableFactor, UnaryOperator, Value, ValueWithSpan, VisitMut,
+    VisitorMut,
 };
 
 use super::number::DIGITS_MAX;
@@ -126,6 +127,11 @@ impl VisitorMut for Preparation {
             }
             open.extend([left.as_ref(), right.as_ref()]);
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<SqlError> {
+        spelled::series(table);
         ControlFlow::Continue(())
     }
 

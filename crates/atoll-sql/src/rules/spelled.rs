@@ -3,8 +3,8 @@
 
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, UnaryOperator, Value,
-    ValueWithSpan,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, TableAlias, TableAliasColumnDef,
+    TableFactor, UnaryOperator, Value, ValueWithSpan,
 };
 
 use super::functions::like_escape;
@@ -113,6 +113,25 @@ fn escaped(pattern: &mut Expr, escape: ValueWithSpan) -> Result<(), SqlError> {
         _ => call("like_escape", vec![take(pattern), escape]),
     };
     Ok(())
+}
+
+/// The one column of `generate_series` has the name of the table, which is that of the function.
+pub(super) fn series(table: &mut TableFactor) {
+    let TableFactor::Table { name, alias, args: Some(_), .. } = table else { return };
+    let [only] = name.0.as_slice() else { return };
+    let is_series = only
+        .as_ident()
+        .is_some_and(|function| function.value.eq_ignore_ascii_case("generate_series"));
+    if !is_series {
+        return;
+    }
+    let given = alias.take();
+    let name = given.as_ref().map_or_else(|| Ident::new("generate_series"), |a| a.name.clone());
+    let mut columns = given.map(|alias| alias.columns).unwrap_or_default();
+    if columns.is_empty() {
+        columns.push(TableAliasColumnDef { name: name.clone(), data_type: None });
+    }
+    *alias = Some(TableAlias { explicit: true, name, columns, at: None });
 }
 
 /// A call of a function.

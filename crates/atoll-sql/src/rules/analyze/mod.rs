@@ -59,8 +59,19 @@ impl AnalyzerRule for Analyzer {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan_types(plan, Outer { schemas: &[], guards: self.guards })
+        signed(plan_types(plan, Outer { schemas: &[], guards: self.guards })?)
     }
+}
+
+/// The plan of a query with signed counts: SQL has no others.
+fn signed(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let wanted: Vec<Option<ArrowType>> = plan
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| (*field.data_type() == ArrowType::UInt64).then_some(ArrowType::Int64))
+        .collect();
+    with_types(plan, &wanted)
 }
 
 fn plan_types(plan: LogicalPlan, outer: Outer<'_>) -> Result<LogicalPlan> {

@@ -273,6 +273,12 @@ impl Scope<'_> {
                 }
                 vec![unit.expr, moment.expr]
             }
+            // These count in 64 bits without a sign.
+            "array_length" | "array_ndims" | "cardinality" | "array_position" => {
+                let args = typed.into_iter().map(|argument| argument.expr).collect();
+                let count = Expr::ScalarFunction(ScalarFunction { func, args });
+                return Ok(Expr::Cast(Cast::new(Box::new(count), ArrowType::Int32)));
+            }
             _ => operands::as_arguments(typed)?,
         };
         Ok(Expr::ScalarFunction(ScalarFunction { func, args }))
@@ -294,6 +300,11 @@ impl Scope<'_> {
                 params.args = guard::filtered(std::mem::take(&mut params.args), &filter);
             }
             params.filter = Some(Box::new(filter));
+        }
+        if params.distinct && params.order_by.is_empty() && function.func.name() == "string_agg" {
+            // Different values are found in sorted ones, and come in this order.
+            let keys = params.args.first().map(|value| value.clone().sort(true, false));
+            params.order_by = keys.into_iter().collect();
         }
         function.func = sum::hidden(function.func);
         Ok(Expr::AggregateFunction(function))

@@ -125,7 +125,10 @@ pub(super) enum Field {
 impl Field {
     /// The field of a name, of which PostgreSQL knows several.
     pub(super) fn of(name: &str) -> Option<Self> {
-        Some(match name.to_ascii_lowercase().as_str() {
+        if name.bytes().any(|letter| letter.is_ascii_uppercase()) {
+            return Self::of(&name.to_ascii_lowercase());
+        }
+        Some(match name {
             "microsecond" | "microseconds" | "us" | "usec" | "usecs" => Self::Microsecond,
             "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" => Self::Millisecond,
             "second" | "seconds" | "s" | "sec" | "secs" => Self::Second,

@@ -9,7 +9,7 @@ use arrow_array::types::{
 };
 use arrow_array::{ArrayRef, BooleanArray, PrimitiveArray};
 use arrow_schema::DataType as ArrowType;
-use atoll::Value;
+use atoll::{DataType, Value};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -32,7 +32,15 @@ pub(super) fn of(values: Vec<Literal>, arrow: &ArrowType) -> Result<ArrayRef, Sq
     };
     let values = values
         .into_iter()
-        .map(|value| cast::convert(value, data_type).map_err(refuse))
+        .map(|value| match (value, data_type) {
+            // The value is one of the type, as a rule.
+            (Literal::Decimal(digits, own), DataType::Decimal { precision, scale })
+                if own == scale && digits.unsigned_abs() < 10u128.pow(precision.into()) =>
+            {
+                Ok(Value::Decimal(digits))
+            }
+            (value, _) => cast::convert(value, data_type).map_err(refuse),
+        })
         .collect::<Result<Vec<Value>, SqlError>>()?;
     Ok(match arrow {
         ArrowType::Boolean => Arc::new(

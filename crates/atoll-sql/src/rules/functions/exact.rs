@@ -9,7 +9,7 @@ use crate::error::SqlError;
 /// Digits behind the point of the arithmetic.
 const DIGITS: u8 = 36;
 /// The least of a result.
-pub(super) const RESULT_DIGITS: u8 = 16;
+pub(crate) const RESULT_DIGITS: u8 = 16;
 const LN_2: i128 = 693_147_180_559_945_309_417_232_121_458_176_568;
 const LN_10: i128 = 2_302_585_092_994_045_684_017_991_454_684_364_208;
 /// No result has a larger logarithm: 38 digits.
@@ -175,11 +175,14 @@ pub(super) fn sqrt(value: Decimal) -> Result<Decimal, SqlError> {
     let more = (2 * result).saturating_sub(scale_of_value).min(DIGITS);
     let more = more - (more + scale_of_value) % 2;
     let square = wide(digits).wrapping_mul(power_of_ten(more));
+    let root = integer_root(square);
+    rounded(root, (more + scale_of_value) / 2, result)
+}
+
+/// The whole number nearest to the root of one that is not negative.
+fn integer_root(square: i256) -> i256 {
     let mut root = wide((square.to_string().parse::<f64>().unwrap_or(0.0)).sqrt() as i128);
-    loop {
-        if root == i256::ZERO {
-            break;
-        }
+    while root != i256::ZERO {
         let next = root.wrapping_add(square.wrapping_div(root)).wrapping_div(wide(2));
         let change = next.wrapping_sub(root);
         root = next;
@@ -191,8 +194,31 @@ pub(super) fn sqrt(value: Decimal) -> Result<Decimal, SqlError> {
         root = root.wrapping_sub(i256::ONE);
     }
     let up = square.wrapping_sub(root.wrapping_mul(root)) > root;
-    let root = if up { root.wrapping_add(i256::ONE) } else { root };
-    rounded(root, (more + scale_of_value) / 2, result)
+    if up { root.wrapping_add(i256::ONE) } else { root }
+}
+
+/// The quotient of two whole numbers, of which the first has digits behind the point, with as many
+/// of them as are wanted.
+///
+/// # Errors
+/// It has too many digits.
+pub(crate) fn quotient(above: i256, below: i256, scale: u8, wanted: u8) -> Result<i256, SqlError> {
+    let (above, below) = match wanted.checked_sub(scale) {
+        Some(more) => (above.checked_mul(power_of_ten(more)), Some(below)),
+        None => (Some(above), below.checked_mul(power_of_ten(scale - wanted))),
+    };
+    let (above, below) = above.zip(below).ok_or_else(out_of_range)?;
+    let (quotient, rest) = (above.wrapping_div(below), above.wrapping_rem(below));
+    let up = rest.wrapping_abs().wrapping_mul(wide(2)) >= below.wrapping_abs();
+    Ok(if up { quotient.wrapping_add(i256::ONE) } else { quotient })
+}
+
+/// The root of a number with twice the digits behind the point that a result has.
+///
+/// # Errors
+/// It has too many digits.
+pub(crate) fn root(square: i256, digits: u8) -> Result<i128, SqlError> {
+    rounded(integer_root(square), digits / 2, RESULT_DIGITS).map(|(digits, _)| digits)
 }
 
 /// A decimal to the power of another.

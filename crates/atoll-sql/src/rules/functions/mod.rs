@@ -18,7 +18,7 @@ mod bytes;
 mod calendar;
 mod column;
 mod digest;
-mod exact;
+pub(crate) mod exact;
 mod format;
 mod keywords;
 mod kind;
@@ -298,10 +298,13 @@ impl ScalarUDFImpl for Call {
         let rows = if is_scalar { 1 } else { args.number_rows };
         let columns: Vec<Input> = args.args.into_iter().map(Input::new).collect::<Result<_>>()?;
         let mut results = Vec::with_capacity(rows);
-        let mut row = vec![Literal::Null; columns.len()];
+        let mut row: Vec<Literal> = columns.iter().map(Input::constant).collect();
         for at in 0..rows {
             for (value, column) in row.iter_mut().zip(&columns) {
-                *value = column.at(at)?;
+                if let Input::Each(array) = column {
+                    let read = arrow_value::at(array.as_ref(), at);
+                    *value = read.map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
+                }
             }
             let passes = overload.nulls == Nulls::Pass && row.contains(&Literal::Null);
             results.push(if passes { Literal::Null } else { run(&row).map_err(external)? });
@@ -331,11 +334,10 @@ impl Input {
         })
     }
 
-    fn at(&self, row: usize) -> Result<Literal> {
+    fn constant(&self) -> Literal {
         match self {
-            Self::Same(value) => Ok(value.clone()),
-            Self::Each(array) => arrow_value::at(array.as_ref(), row)
-                .map_err(|reason| plan_error(SqlErrorKind::Type, reason)),
+            Self::Same(value) => value.clone(),
+            Self::Each(_) => Literal::Null,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! back to a group are refused: matching takes linear time.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::rc::Rc;
 
 use regex::{Regex, RegexBuilder};
 
@@ -12,10 +12,10 @@ use super::refused;
 use crate::error::SqlError;
 
 /// Expressions that a thread keeps compiled.
-const KEPT_MAX: usize = 64;
+const KEPT_MAX: usize = 16;
 
 /// Letters that say how to match.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Flags {
     pub(super) is_global: bool,
     pub(super) ignores_case: bool,
@@ -55,17 +55,22 @@ impl Flags {
     }
 }
 
+thread_local! {
+    /// Those that were compiled last, by their text and flags. A clone of one would have buffers of
+    /// its own, which cost more than a match.
+    static KEPT: RefCell<Vec<(String, Flags, Rc<Regex>)>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The expression, compiled.
 ///
 /// # Errors
 /// It is none, or has a part that is not supported.
-pub(super) fn compile(pattern: &str, flags: Flags) -> Result<Regex, SqlError> {
-    thread_local! {
-        static KEPT: RefCell<HashMap<(String, Flags), Regex>> = RefCell::new(HashMap::new());
-    }
+pub(super) fn compile(pattern: &str, flags: Flags) -> Result<Rc<Regex>, SqlError> {
     KEPT.with_borrow_mut(|kept| {
-        if let Some(known) = kept.get(&(pattern.to_owned(), flags)) {
-            return Ok(known.clone());
+        let is_same =
+            |(text, own, _): &(String, Flags, Rc<Regex>)| text == pattern && *own == flags;
+        if let Some((.., known)) = kept.iter().rev().find(|one| is_same(one)) {
+            return Ok(Rc::clone(known));
         }
         let translated = match flags.is_literal {
             true => regex::escape(pattern),
@@ -83,9 +88,10 @@ pub(super) fn compile(pattern: &str, flags: Flags) -> Result<Regex, SqlError> {
                 invalid(reason.lines().next().unwrap_or_default())
             })?;
         if kept.len() >= KEPT_MAX {
-            kept.clear();
+            kept.remove(0);
         }
-        kept.insert((pattern.to_owned(), flags), compiled.clone());
+        let compiled = Rc::new(compiled);
+        kept.push((pattern.to_owned(), flags, Rc::clone(&compiled)));
         Ok(compiled)
     })
 }
