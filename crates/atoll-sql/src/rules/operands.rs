@@ -106,6 +106,10 @@ pub(crate) fn bitwise(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
         Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight => a.arrow(),
         _ => a.operand(b).arrow(),
     };
+    if op == Operator::BitwiseXor && left.expr == right.expr {
+        // The optimizer takes it for zero, of NULL too.
+        return numeric(left, Operation::Subtract, right);
+    }
     Ok(plain(left.into_type(&wanted)?, op, right.into_type(&wanted)?))
 }
 

@@ -47,7 +47,7 @@ pub(super) fn plain(expr: &mut Expr) -> Result<(), SqlError> {
             *expr = call("extract", vec![field, take(moment)]);
         }
         Expr::Position { expr: part, r#in: all } => {
-            *expr = call("strpos", vec![take(all), take(part)]);
+            *expr = call("position", vec![take(all), take(part)]);
         }
         Expr::Overlay { expr: text, overlay_what, overlay_from, overlay_for } => {
             let mut arguments = vec![take(text), take(overlay_what), take(overlay_from)];

@@ -16,6 +16,9 @@ use crate::rules::typed::Typed;
 
 use Kind::{Any, Bytes, Int32, Int64, Text};
 
+/// More letters than a text of PostgreSQL holds.
+const PADDED_MAX: usize = 1 << 28;
+
 const SUBSTRING: &[Overload] = &[
     builtin(&[Text, Int32], Text, unicode::substr),
     builtin(&[Text, Int32, Int32], Text, unicode::substr),
@@ -27,8 +30,9 @@ const SUBSTRING: &[Overload] = &[
 pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "substring", overloads: SUBSTRING },
     Function { name: "substr", overloads: SUBSTRING },
+    Function { name: "strpos", overloads: &[builtin(&[Text, Text], Int32, unicode::strpos)] },
     Function {
-        name: "strpos",
+        name: "position",
         overloads: &[
             builtin(&[Text, Text], Int32, unicode::strpos),
             strict(&[Bytes, Bytes], Int32, |v| {
@@ -36,6 +40,20 @@ pub(super) const FUNCTIONS: &[Function] = &[
                 let at = (0..=all.len()).find(|at| all[*at..].starts_with(part));
                 count(at.map_or(0, |at| at + 1))
             }),
+        ],
+    },
+    Function {
+        name: "lpad",
+        overloads: &[
+            strict(&[Text, Int32], Text, |v| padded(v, true)),
+            strict(&[Text, Int32, Text], Text, |v| padded(v, true)),
+        ],
+    },
+    Function {
+        name: "rpad",
+        overloads: &[
+            strict(&[Text, Int32], Text, |v| padded(v, false)),
+            strict(&[Text, Int32, Text], Text, |v| padded(v, false)),
         ],
     },
     Function {
@@ -183,6 +201,20 @@ fn span(length: usize, values: &[Literal], at: usize) -> Result<std::ops::Range<
 fn substring_of_bytes(values: &[Literal]) -> Result<Literal, SqlError> {
     let all = bytes(values, 0);
     Ok(Literal::Bytes(all[span(all.len(), values, 1)?].to_vec()))
+}
+
+/// A text cut to a length, or filled up to it before or behind.
+fn padded(values: &[Literal], is_before: bool) -> Result<Literal, SqlError> {
+    let length = usize::try_from(int(values, 1)).unwrap_or(0);
+    if length >= PADDED_MAX {
+        return Err(refused("54000", "requested length too large"));
+    }
+    let kept: String = text(values, 0).chars().take(length).collect();
+    let fill = if values.len() > 2 { text(values, 2) } else { " " };
+    let missing = length - kept.chars().count();
+    let pad: String =
+        fill.chars().cycle().take(if fill.is_empty() { 0 } else { missing }).collect();
+    Ok(Literal::Text(if is_before { pad + &kept } else { kept + &pad }))
 }
 
 /// What an overlay keeps before and behind the new part.

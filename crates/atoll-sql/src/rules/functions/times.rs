@@ -28,7 +28,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
         overloads: &[
             strict(&[Text, Timestamp], Float64, |v| {
                 let value = extract(v, "timestamp without time zone")?;
-                Ok(Literal::Float(value.float()))
+                Ok(Literal::Float(match (Field::of(text(v, 0)), &v[1]) {
+                    // As in PostgreSQL the count is rounded before it is divided.
+                    (Some(Field::Epoch), Literal::Timestamp(micros)) => *micros as f64 / 1e6,
+                    _ => value.float(),
+                }))
             }),
             by_datafusion(Kind::Float64),
         ],
