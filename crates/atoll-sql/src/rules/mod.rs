@@ -10,10 +10,9 @@
 //! (operators), [`cast`], [`temporal`] (dates and times), [`typed`], [`operands`], [`common_type`]
 //! and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of arrays), [`analyze`]
 //! (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and ALL of
-//! subqueries), [`functions`] (single
-//! values), [`sum`], [`extreme`], [`spread`] and [`ranked`] (aggregates), [`prepare`], [`spelled`], [`rows`],
-//! [`merging`] and [`grouped`]
-//! (rewriting before and during planning).
+//! subqueries), [`functions`] (of single values), [`sum`], [`extreme`], [`spread`] and [`ranked`]
+//! (aggregates), [`prepare`], [`spelled`], [`rows`], [`merging`] and [`grouped`] (rewriting before
+//! and during planning).
 
 pub(crate) mod absolute;
 pub(crate) mod analyze;

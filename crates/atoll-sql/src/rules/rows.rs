@@ -1,5 +1,6 @@
-//! Comparisons of rows, such as `(a, b) < (1, 2)`, as the comparisons of their parts that they stand
-//! for. A part that is NULL makes the answer NULL only where the parts before it do not decide.
+//! Comparisons of rows, such as `(a, b) < (1, 2)`, as the comparisons of their parts that they
+//! stand for. A part that is NULL makes the answer NULL only where the parts before it do not
+//! decide.
 
 use sqlparser::ast::{
     BinaryOperator as Op, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,

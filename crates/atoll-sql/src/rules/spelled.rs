@@ -10,7 +10,7 @@ use sqlparser::ast::{
 use super::functions::like_escape;
 use crate::error::SqlError;
 
-/// Rewrites an expression whose parts are plain.
+/// Rewrites an expression with parts that are plain already.
 ///
 /// # Errors
 /// What escapes in a pattern is no character.

@@ -29,7 +29,7 @@ use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::query_error::external;
 
-/// Digits behind the point of a variance whose root is taken.
+/// Digits behind the point of a variance that becomes a root.
 const ROOT_DIGITS: u8 = 2 * exact::RESULT_DIGITS;
 
 /// The aggregates of this module.

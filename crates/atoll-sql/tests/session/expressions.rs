@@ -1,8 +1,8 @@
 //! Expressions with the types and values that PostgreSQL 15 gives them, or its SQLSTATE.
 //!
 //! In the files of `expressions/` an expression stands on a line, and below it, indented, its type
-//! and its values, or the SQLSTATE of the error. `FROM t` reads the table that is made here. Each is
-//! asked twice, of a session and of a snapshot, which do not plan alike.
+//! and its values, or the SQLSTATE of the error. `FROM t` reads the table that is made here. Each
+//! is asked twice, of a session and of a snapshot, which do not plan alike.
 
 use std::collections::BTreeMap;
 

@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Timestamp,
     /// A span of time, which DataFusion's functions take.
     Interval,
-    /// Any type, whose value the function sees as it is.
+    /// Any type: the function sees the value as it is.
     Any,
 }
 

@@ -156,7 +156,7 @@ fn parts(pattern: &str) -> Result<(Vec<Part>, Shape), SqlError> {
 /// A number in the form of a pattern.
 ///
 /// # Errors
-/// A pattern whose parts do not go together.
+/// A pattern with parts that do not go together.
 pub(super) fn to_char(value: &Literal, pattern: &str) -> Result<String, SqlError> {
     let (parts, mut shape) = parts(pattern)?;
     if let Some(is_upper) = shape.roman {
