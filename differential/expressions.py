@@ -10,7 +10,7 @@ What keeps an answer unambiguous is kept by construction:
    operand that may fail therefore stands beside no literal NULL (`operands`).
 """
 
-from . import conditions, values
+from . import conditions, functions, values
 from .sqltypes import ALL, CASTS, FLOATS, INTEGER_RANGES, INTEGERS, NUMBERS, SQL_NAMES, arithmetic
 from .tree import COLUMN, EITHER_ZERO, FALLIBLE, NULL, QUOTIENT, Expr, cast_name
 
@@ -398,3 +398,4 @@ MAKERS = {
     "bytea": [(make_concat, 2), (make_case, 3), (make_cast, 1)],
 }
 MAKERS["int4"] = MAKERS["int4"] + [(make_temporal, 1)]
+MAKERS = {type_: [*makers, (functions.make, 2)] for type_, makers in MAKERS.items()}

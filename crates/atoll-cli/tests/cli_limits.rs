@@ -14,7 +14,7 @@ use common::{Ended, World};
 fn rows() -> String {
     let part = |i: u32| {
         let (first, last) = (i * 25_000 + 1, (i + 1) * 25_000);
-        format!("INSERT INTO t SELECT value FROM generate_series({first}, {last});\n")
+        format!("INSERT INTO t SELECT generate_series FROM generate_series({first}, {last});\n")
     };
     let parts: String = (0..12).map(part).collect();
     format!("CREATE TABLE t (id bigint PRIMARY KEY);\n{parts}")

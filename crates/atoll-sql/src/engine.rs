@@ -19,6 +19,7 @@ use datafusion::common::Result as DataFusionResult;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
+use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
@@ -37,7 +38,7 @@ use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
-use crate::rules::{extreme, grouped, merging, quantified, sum};
+use crate::rules::{extreme, functions, grouped, merging, quantified, ranked, spread, sum};
 use crate::short::compile::expr::NOW;
 use crate::{depth, limits, panics, query_error};
 
@@ -190,10 +191,14 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
         .with_type_planner(Arc::new(TypeNames))
         .build();
     settings.register_expr_planner(Arc::new(QuotedLiterals))?;
-    for aggregate in sum::aggregates().into_iter().chain(extreme::aggregates()) {
+    let spreads = spread::aggregates().into_iter().chain(ranked::aggregates());
+    let every = Arc::unwrap_or_clone(bool_and_udaf()).with_aliases(["every"]);
+    let ours = sum::aggregates().into_iter().chain(extreme::aggregates());
+    for aggregate in ours.chain(spreads).chain([every]) {
         settings.register_udaf(Arc::new(aggregate))?;
     }
     let ours = merging::functions().into_iter().chain(quantified::functions());
+    let ours = ours.chain(functions::functions());
     for function in ours.chain([ScalarUDF::from(Now::new()), grouped::function()]) {
         settings.register_udf(Arc::new(function))?;
     }

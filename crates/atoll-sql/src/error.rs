@@ -113,6 +113,8 @@ pub enum Cause {
 pub struct SqlError {
     kind: SqlErrorKind,
     cause: Option<Cause>,
+    /// The SQLSTATE, where kind and cause do not say it.
+    state: Option<&'static str>,
     message: String,
     position: Option<(u64, u64)>,
     hint: Option<String>,
@@ -121,7 +123,7 @@ pub struct SqlError {
 impl SqlError {
     /// An error without a place.
     pub(crate) fn new(kind: SqlErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, cause: None, message: message.into(), position: None, hint: None }
+        Self { kind, cause: None, state: None, message: message.into(), position: None, hint: None }
     }
 
     /// An error for a feature of SQL that Atoll does not support.
@@ -149,6 +151,12 @@ impl SqlError {
         self
     }
 
+    /// The same error with its SQLSTATE.
+    pub(crate) fn with_state(mut self, state: &'static str) -> Self {
+        self.state = Some(state);
+        self
+    }
+
     /// The same error, with a prefix that names the row.
     pub(crate) fn within(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
@@ -163,6 +171,11 @@ impl SqlError {
     /// Its cause, if it is one of those that are distinguished.
     pub fn cause(&self) -> Option<Cause> {
         self.cause
+    }
+
+    /// Its SQLSTATE, if kind and cause do not say it.
+    pub(crate) fn state(&self) -> Option<&'static str> {
+        self.state
     }
 
     /// One sentence about the error.

@@ -11,8 +11,8 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::common::Result;
 use sqlparser::ast::{
-    DataType as SqlType, Expr, FunctionArguments, Ident, ObjectName, Query, Select, SelectItem,
-    SetExpr, Statement, TableFactor,
+    BinaryOperator, DataType as SqlType, Expr, FunctionArguments, Ident, ObjectName, Query, Select,
+    SelectItem, SetExpr, Statement, TableFactor,
 };
 
 use crate::names;
@@ -142,6 +142,8 @@ fn name_of_item(item: &SelectItem) -> Option<String> {
 fn is_column(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_column(inner),
+        // A function without parentheses.
+        Expr::Identifier(name) if names::fold(name) == "current_schema" => false,
         expr => matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
     }
 }
@@ -188,9 +190,11 @@ fn of_expr(expr: &Expr) -> Option<Named> {
             },
             _ => None,
         },
+        Expr::BinaryOp { op: BinaryOperator::Overlaps, .. } => strong("overlaps"),
         Expr::Array(_) => strong("array"),
         Expr::Tuple(_) => strong("row"),
         Expr::Extract { .. } => strong("extract"),
+        Expr::Substring { shorthand: true, .. } => strong("substr"),
         Expr::Substring { .. } => strong("substring"),
         Expr::Position { .. } => strong("position"),
         Expr::Overlay { .. } => strong("overlay"),

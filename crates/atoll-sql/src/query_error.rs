@@ -17,6 +17,15 @@ use crate::{limits, names};
 /// The message when Atoll or a library below it has failed, and not the statement.
 const FAULT: &str = "the query failed because of a fault in Atoll; please report it";
 
+/// Parts of messages that a value causes, with the SQLSTATE that PostgreSQL has for the same.
+const STATES: &[(&str, &str)] = &[
+    ("negative count not allowed", "22011"),
+    ("negative substring length not allowed", "22011"),
+    ("field position must not be zero", "22023"),
+    ("ercentile value must be between", "22003"),
+    ("tep cannot be zero", "22023"),
+];
+
 /// An error of ours on its way through DataFusion.
 pub(crate) fn external(error: impl Error + Send + Sync + 'static) -> DataFusionError {
     DataFusionError::External(Box::new(error))
@@ -167,6 +176,11 @@ fn known(text: &str) -> Option<SqlError> {
         Some(SqlError::new(SqlErrorKind::Query, message).with_hint(hint))
     };
     let with_cause = |error: Option<SqlError>, cause| error.map(|error| error.with_cause(cause));
+    for (part, state) in STATES {
+        if text.contains(part) {
+            return Some(SqlError::new(SqlErrorKind::Query, sentence(text)).with_state(state));
+        }
+    }
     let no_operator = |message, hint: &str| with_cause(query(message, hint), Cause::NoSuchOperator);
     let other_type = |message, hint: &str| with_cause(query(message, hint), Cause::OtherType);
     if text.starts_with("Substring without for/from") {

@@ -5,6 +5,9 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 impl SqlError {
     /// Its SQLSTATE, as PostgreSQL has it (appendix A of its manual) where it has the same error.
     pub fn sqlstate(&self) -> &'static str {
+        if let Some(state) = self.state() {
+            return state;
+        }
         if let Some(state) = self.cause().and_then(of_cause) {
             return state;
         }
@@ -15,6 +18,8 @@ impl SqlError {
             SqlErrorKind::UnknownTablespace => "42704",
             // What computes values has its messages from two lists (`text`, `rules::scalar`).
             SqlErrorKind::Type if self.message().contains("out of range") => "22003",
+            SqlErrorKind::Type if self.message().contains("invalid hexadecimal") => "22023",
+            SqlErrorKind::Type if self.message().contains("more digits than") => "22003",
             SqlErrorKind::Type => "22P02",
             SqlErrorKind::Constraint => "23000",
             SqlErrorKind::Schema => "42P16",

@@ -114,6 +114,11 @@ pub(crate) fn date(text: &str) -> Result<i32, String> {
 }
 
 fn date_parts(text: &str) -> Option<i32> {
+    if text.len() == 8 && digits(text).is_some() {
+        let part = |from: usize, to: usize| digits(&text[from..to]);
+        let date = NaiveDate::from_ymd_opt(part(0, 4)? as i32, part(4, 6)?, part(6, 8)?)?;
+        return Some(date.to_epoch_days());
+    }
     let mut parts = text.splitn(3, '-');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
     if year.len() != 4 {
@@ -151,13 +156,25 @@ pub(crate) fn timestamp(text: &str) -> Result<i64, String> {
         Some(at) => rest.split_at(at),
         None => (rest, ""),
     };
-    if !matches!(zone, "" | "Z" | "z" | "+00" | "+0000" | "+00:00" | "-00" | "-00:00") {
-        return Err(format!(
-            "{} has a time zone, which a timestamp has not; convert it to UTC",
-            quote(text)
-        ));
+    // As in PostgreSQL a zone is read, and says nothing about a time without one.
+    if !is_zone(zone) {
+        return Err(fault());
     }
     Ok(days * DAY_US + time_of_day(time.trim_end()).ok_or_else(fault)??)
+}
+
+/// Whether a text is nothing, `Z`, or hours and minutes from UTC.
+fn is_zone(text: &str) -> bool {
+    let Some(offset) = text.strip_prefix(['+', '-']) else {
+        return matches!(text, "" | "Z" | "z");
+    };
+    let (hours, minutes) = match offset.split_once(':') {
+        Some((hours, minutes)) => (hours, minutes),
+        None if offset.len() == 4 => offset.split_at(2),
+        None => (offset, "0"),
+    };
+    let is_below = |text: &str, limit| text.len() < 3 && digits(text).is_some_and(|n| n < limit);
+    is_below(hours, 16) && is_below(minutes, 60)
 }
 
 /// Microseconds of a day of `HH:MM[:SS[.ffffff]]`; the inner error is for lost digits.
@@ -167,7 +184,9 @@ fn time_of_day(text: &str) -> Option<Result<i64, String>> {
     let hour = digits(parts.next()?)?;
     let minute = digits(parts.next()?)?;
     let second = parts.next().map_or(Some(0), digits)?;
-    let time = NaiveTime::from_hms_opt(hour, minute, second)?;
+    // The end of a day is the begin of the next one.
+    let is_end = (hour, minute, second) == (24, 0, 0) && fraction.bytes().all(|b| b == b'0');
+    let time = NaiveTime::from_hms_opt(if is_end { 0 } else { hour }, minute, second)?;
     digits(fraction.get(..1)?)?;
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -177,7 +196,8 @@ fn time_of_day(text: &str) -> Option<Result<i64, String>> {
         return Some(Err(format!("{} is finer than a microsecond", quote(text))));
     }
     let micros = digits(&format!("{kept:0<6}"))?;
-    Some(Ok(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(micros)))
+    let of_day = i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(micros);
+    Some(Ok(if is_end { DAY_US } else { of_day }))
 }
 
 /// Bytes: `\x` and hexadecimal digits, or the text's own bytes, in which `\\` is a backslash and
@@ -186,17 +206,32 @@ pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let Some(hex) = text.strip_prefix("\\x").or_else(|| text.strip_prefix("\\X")) else {
         return escaped(text);
     };
-    let fault = || format!("{} is not pairs of hexadecimal digits", quote(text));
-    if hex.len() % 2 != 0 || !hex.is_ascii() {
-        return Err(fault());
-    }
-    (0..hex.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).map_err(|_| fault()))
-        .collect()
+    hexadecimal(hex)
 }
 
-fn escaped(text: &str) -> Result<Vec<u8>, String> {
+/// Pairs of hexadecimal digits, between which there may be spaces.
+pub(crate) fn hexadecimal(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len() / 2);
+    let mut first = None;
+    for letter in text.chars() {
+        if first.is_none() && matches!(letter, ' ' | '\n' | '\t' | '\r') {
+            continue;
+        }
+        let Some(digit) = letter.to_digit(16) else {
+            return Err(format!("invalid hexadecimal digit: \"{letter}\""));
+        };
+        match first.take() {
+            Some(high) => bytes.push((high * 16 + digit) as u8),
+            None => first = Some(digit),
+        }
+    }
+    match first {
+        Some(_) => Err("invalid hexadecimal data: odd number of digits".to_owned()),
+        None => Ok(bytes),
+    }
+}
+
+pub(crate) fn escaped(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -336,7 +371,10 @@ mod tests {
         assert_eq!(timestamp("1969-12-31 23:59:59"), Ok(-1_000_000));
         assert_eq!(timestamp("1970-01-01 00:00:00.0000010"), Ok(1));
         assert!(timestamp("1970-01-01 00:00:00.0000001").unwrap_err().contains("finer"));
-        assert!(timestamp("1970-01-01 10:00:00+02").unwrap_err().contains("time zone"));
+        assert_eq!(timestamp("1970-01-01 10:00:00+02"), timestamp("1970-01-01 10:00:00"));
+        assert_eq!(timestamp("1970-01-01 24:00:00"), Ok(DAY_US));
+        assert_eq!(date("19700102"), Ok(1));
+        assert!(timestamp("1970-01-01 10:00:00+99").is_err());
         assert!(timestamp("1970-01-01 25:00:00").is_err());
         assert!(timestamp("1970-01-01 ").is_err());
         assert!(timestamp("1970-01-01 10:00:00.").is_err());

@@ -129,7 +129,7 @@ fn a_result_that_does_not_fit_is_an_error_that_names_the_limit() {
     for sql in [
         "SELECT a.v + 1, b.v + 1 FROM t a, t b",
         "SELECT id + 1 AS a, v + 1 AS b, id + 2 AS c, v + 2 AS d, id + 3 AS e, v + 3 AS f FROM t",
-        "SELECT value FROM generate_series(1, 1000000000)",
+        "SELECT generate_series FROM generate_series(1, 1000000000)",
     ] {
         let error = session.execute(sql).unwrap_err();
         assert_eq!(error.kind(), SqlErrorKind::OutOfMemory, "{error}");
@@ -188,7 +188,7 @@ fn a_statement_that_is_ended_leaves_the_session_usable() {
         "SELECT sum(a.v + b.v) FROM t a, t b",
         "SELECT count(*) FROM t a, t b WHERE a.v + b.v = 17 AND a.id * b.id > 5",
         "SELECT count(*) FROM t a JOIN t b ON a.v < b.v",
-        "SELECT max(value) FROM generate_series(1, 1000000000000)",
+        "SELECT max(generate_series) FROM generate_series(1, 1000000000000)",
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
     ] {
         end_after(&mut session, 2);

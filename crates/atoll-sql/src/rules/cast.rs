@@ -147,7 +147,7 @@ pub(crate) fn expression(expr: Expr, from: &ArrowType, to: &ArrowType) -> Result
             types::of_arrow(arrow).map_or_else(|| arrow.to_string(), |t: DataType| t.to_string())
         };
         let message = format!("{} cannot be cast to {}", name(from), name(to));
-        return Err(plan_error(SqlErrorKind::Type, message));
+        return Err(external(SqlError::new(SqlErrorKind::Type, message).with_state("42846")));
     }
     if let Expr::Literal(value, metadata) = &expr
         && (types::of_arrow(to).is_some() && (types::of_arrow(from).is_some() || value.is_null()))
@@ -176,7 +176,7 @@ fn exists(from: &ArrowType, to: &ArrowType) -> bool {
     let is_number = |data_type: DataType| Number::of(&types::to_arrow(data_type)).is_some();
     match (from, to) {
         (T::Text, _) | (_, T::Text) => true,
-        (T::Bool, T::Int32) | (T::Int32 | T::Int64, T::Bool) => true,
+        (T::Bool, T::Int32) | (T::Int32, T::Bool) => true,
         (T::Date | T::Timestamp, T::Date | T::Timestamp) => true,
         (from, to) => from == to || is_number(from) && is_number(to),
     }

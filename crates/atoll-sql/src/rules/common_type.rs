@@ -81,9 +81,17 @@ pub(crate) fn merge(values: Vec<Typed>) -> Result<Vec<Expr>> {
         .collect()
 }
 
-/// Numbers that are compared with each other, all of one type.
+/// Numbers or times that are compared with each other, all of one type.
 fn aligned(values: Vec<Typed>, join: fn(Number, Number) -> Number) -> Result<Vec<Typed>> {
     let typed = |value: &&Typed| !value.arrow.is_null();
+    let types = values.iter().filter(typed).map(|value| &value.arrow);
+    if merged(types.collect::<Vec<_>>().into_iter()) == Some(TIMESTAMP) {
+        let align = |value: Typed| match value.arrow == ArrowType::Date32 {
+            true => value.into_type(&TIMESTAMP),
+            false => Ok(value),
+        };
+        return values.into_iter().map(align).collect();
+    }
     let numbers: Option<Vec<Number>> = values.iter().filter(typed).map(Typed::number).collect();
     let Some(common) = numbers.as_ref().and_then(|all| all.iter().copied().reduce(join)) else {
         return Ok(values);
@@ -183,8 +191,10 @@ pub(crate) fn in_list(
         let mut all = aligned(all, Number::merged)?;
         all.remove(0);
         let common = all[0].number().zip(value.number()).map(|(a, b)| a.comparison(b));
+        let is_time = all.iter().any(|item| item.arrow == TIMESTAMP);
         let in_common = |item: Typed| match &common {
             Some(common) if !item.arrow.is_null() => item.into_type(common),
+            None if is_time && item.arrow == ArrowType::Date32 => item.into_type(&TIMESTAMP),
             _ => Ok(item),
         };
         all = all.into_iter().map(in_common).collect::<Result<_>>()?;

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Case, Cast as ArrowCast, Expr, ExprSchemable, Ope
 use super::absolute::Absolute;
 use super::arith::Arithmetic;
 use super::cast::Cast;
+use super::functions::Call;
 
 const TRUE: i8 = 1;
 const FALSE: i8 = 0;
@@ -25,7 +26,10 @@ fn can_fail(expr: &Expr) -> bool {
         Ok(match node {
             Expr::ScalarFunction(function) => {
                 let inner = function.func.inner();
-                inner.is::<Arithmetic>() || inner.is::<Cast>() || inner.is::<Absolute>()
+                inner.is::<Arithmetic>()
+                    || inner.is::<Cast>()
+                    || inner.is::<Absolute>()
+                    || inner.is::<Call>()
             }
             _ => false,
         })

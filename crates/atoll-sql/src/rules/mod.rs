@@ -10,8 +10,9 @@
 //! (operators), [`cast`], [`temporal`] (dates and times), [`typed`], [`operands`], [`common_type`]
 //! and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of arrays), [`analyze`]
 //! (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and ALL of
-//! subqueries), [`sum`] and [`extreme`] (aggregates), [`prepare`], [`merging`] and [`grouped`]
-//! (rewriting before and during planning).
+//! subqueries), [`functions`] (of single values), [`sum`], [`extreme`], [`spread`] and [`ranked`]
+//! (aggregates), [`prepare`], [`spelled`], [`rows`], [`merging`] and [`grouped`] (rewriting before
+//! and during planning).
 
 pub(crate) mod absolute;
 pub(crate) mod analyze;
@@ -21,6 +22,7 @@ pub(crate) mod cast;
 pub(crate) mod common_type;
 pub(crate) mod extreme;
 pub(crate) mod frame;
+pub(crate) mod functions;
 pub(crate) mod grouped;
 pub(crate) mod guard;
 pub(crate) mod merging;
@@ -29,7 +31,11 @@ pub(crate) mod operands;
 pub(crate) mod prepare;
 pub(crate) mod quantified;
 pub(crate) mod quoted;
+pub(crate) mod ranked;
+pub(crate) mod rows;
 pub(crate) mod scalar;
+pub(crate) mod spelled;
+pub(crate) mod spread;
 pub(crate) mod subqueries;
 pub(crate) mod sum;
 pub(crate) mod temporal;

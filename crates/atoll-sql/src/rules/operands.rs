@@ -95,6 +95,24 @@ fn numeric(left: Typed, operation: Operation, right: Typed) -> Result<Expr> {
     Ok(ScalarUDF::from(Arithmetic::new(operation)).call(vec![left.expr, right.expr]))
 }
 
+/// An operator on the bits of whole numbers. What is shifted keeps its type.
+pub(crate) fn bitwise(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
+    let (left, right) = resolved(left.narrowed()?, right.narrowed()?)?;
+    let whole = |side: &Typed| side.number().filter(|n| n.operand(Number::Int64) == Number::Int64);
+    let (Some(a), Some(b)) = (whole(&left), whole(&right)) else {
+        return Ok(plain(left, op, right));
+    };
+    let wanted = match op {
+        Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight => a.arrow(),
+        _ => a.operand(b).arrow(),
+    };
+    if op == Operator::BitwiseXor && left.expr == right.expr {
+        // The optimizer takes it for zero, of NULL too.
+        return numeric(left, Operation::Subtract, right);
+    }
+    Ok(plain(left.into_type(&wanted)?, op, right.into_type(&wanted)?))
+}
+
 /// The negative of a number; that of the smallest integer is out of range.
 pub(crate) fn negative(side: Typed) -> Result<Expr> {
     let side = side.narrowed()?;
@@ -196,6 +214,11 @@ pub(crate) fn concat(left: Typed, right: Typed) -> Result<Expr> {
     let is_bytes = |side: &Typed| {
         matches!(side.arrow, ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView)
     };
+    if is_bytes(&left) && right.untyped().is_some() || is_bytes(&right) && left.untyped().is_some()
+    {
+        let (left, right) = resolved(left, right)?;
+        return Ok(plain(left, Operator::StringConcat, right));
+    }
     if !(left.is_text() || right.is_text()) || is_bytes(&left) && is_bytes(&right) {
         return Ok(plain(left, Operator::StringConcat, right));
     }

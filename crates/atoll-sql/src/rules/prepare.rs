@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     CastKind, DataType as SqlType, ExactNumberInfo, Expr, Query, SetExpr, SetOperator,
-    SetQuantifier, Spanned, Statement, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    SetQuantifier, Spanned, Statement, TableFactor, UnaryOperator, Value, ValueWithSpan, VisitMut,
+    VisitorMut,
 };
 
 use super::number::DIGITS_MAX;
-use super::{grouped, quantified};
+use super::{grouped, quantified, rows, spelled};
 use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -129,6 +130,11 @@ impl VisitorMut for Preparation {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<SqlError> {
+        spelled::series(table);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         if has_query(expr) {
             self.depth += 1;
@@ -149,6 +155,9 @@ impl VisitorMut for Preparation {
             && interval.leading_field.is_none()
         {
             *text = with_clock_in_words(text);
+        }
+        if let Err(error) = spelled::plain(expr).and_then(|()| rows::plain(expr)) {
+            return ControlFlow::Break(error.at(expr.span()));
         }
         if let Some(call) = quantified::call(expr) {
             *expr = call;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{ArrayRef, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, PrimitiveArray, new_null_array};
 use arrow_schema::{ArrowError, DataType as ArrowType, Field, FieldRef, TimeUnit};
 use chrono::{Datelike, NaiveDate};
 use datafusion::common::{Result, ScalarValue, internal_err};
@@ -79,8 +79,10 @@ fn out_of_range(what: &str) -> ArrowError {
     ArrowError::ExternalError(Box::new(error))
 }
 
-fn whole(argument: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
-    argument.to_array(rows)
+fn whole(value: &ColumnarValue, rows: usize, arrow: &ArrowType) -> Result<ArrayRef> {
+    let array = value.to_array(rows)?;
+    // The optimizer asks what a condition is where columns are NULL, which then have no type.
+    Ok(if array.data_type().is_null() { new_null_array(arrow, array.len()) } else { array })
 }
 
 /// `date + days` or `date - days`.
@@ -117,8 +119,8 @@ impl ScalarUDFImpl for DateShift {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let dates = whole(&args.args[0], args.number_rows)?;
-        let days = whole(&args.args[1], args.number_rows)?;
+        let dates = whole(&args.args[0], args.number_rows, &ArrowType::Date32)?;
+        let days = whole(&args.args[1], args.number_rows, &ArrowType::Int64)?;
         let (dates, days) = (dates.as_primitive::<Date32Type>(), days.as_primitive::<Int64Type>());
         let shifted: PrimitiveArray<Date32Type> =
             arrow_array_try_binary(dates, days, |date, days| {
@@ -156,8 +158,8 @@ impl ScalarUDFImpl for DateDifference {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [left, right] =
-            [whole(&args.args[0], args.number_rows)?, whole(&args.args[1], args.number_rows)?];
+        let date = |at: usize| whole(&args.args[at], args.number_rows, &ArrowType::Date32);
+        let [left, right] = [date(0)?, date(1)?];
         let (left, right) = (left.as_primitive::<Date32Type>(), right.as_primitive::<Date32Type>());
         let days: PrimitiveArray<arrow_array::types::Int32Type> =
             arrow_array_try_binary(left, right, |a, b| {
@@ -281,15 +283,13 @@ impl ScalarUDFImpl for DateTrunc {
             return ScalarValue::try_from(&TIMESTAMP).map(ColumnarValue::Scalar);
         };
         let unit = Unit::of(&name).ok_or_else(|| {
-            plan_error(
-                SqlErrorKind::Type,
-                format!(
-                    "\"{name}\" is no unit of date_trunc; use microseconds, milliseconds, second, \
+            let message = format!(
+                "\"{name}\" is no unit of date_trunc; use microseconds, milliseconds, second, \
                      minute, hour, day, week, month, quarter, year, decade, century or millennium"
-                ),
-            )
+            );
+            external(SqlError::new(SqlErrorKind::Type, message).with_state("22023"))
         })?;
-        let moments = whole(&args.args[1], args.number_rows)?;
+        let moments = whole(&args.args[1], args.number_rows, &TIMESTAMP)?;
         let cut = moments
             .as_primitive::<TimestampMicrosecondType>()
             .try_unary::<_, TimestampMicrosecondType, _>(|micros| {

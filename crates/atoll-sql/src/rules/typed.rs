@@ -36,7 +36,7 @@ impl Typed {
     }
 
     /// The text of a quoted literal that has no type yet.
-    pub(super) fn untyped(&self) -> Option<&str> {
+    pub(crate) fn untyped(&self) -> Option<&str> {
         match &self.expr {
             Expr::Literal(
                 ScalarValue::Utf8(Some(text))
@@ -119,7 +119,7 @@ impl Typed {
 
 impl Typed {
     /// A parameter without a type with this one, unless it is that of NULL; anything else as it is.
-    pub(super) fn with_parameter_type(self, arrow: &ArrowType) -> Self {
+    pub(crate) fn with_parameter_type(self, arrow: &ArrowType) -> Self {
         match self.expr {
             Expr::Placeholder(Placeholder { id, field: None }) if !arrow.is_null() => {
                 let arrow = match arrow {

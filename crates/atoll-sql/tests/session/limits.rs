@@ -117,7 +117,7 @@ fn a_wait_ends_at_the_lock_timeout_and_a_statement_at_its_own() {
     let failed = error(&mut second, wait);
     assert_eq!((failed.sqlstate(), failed.kind()), ("57014", SqlErrorKind::Cancelled), "{failed}");
     let long = "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b \
-                WHERE a.value = -b.value + 1 - a.value % 3";
+                WHERE a.a = -b.b + 1 - a.a % 3";
     let failed = error(&mut second, long);
     assert_eq!(failed.sqlstate(), "57014", "{failed}");
     assert!(failed.message().contains("statement_timeout"), "{failed}");

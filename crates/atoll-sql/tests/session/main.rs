@@ -7,6 +7,7 @@ mod copy;
 mod definitions;
 mod describe;
 mod durability;
+mod expressions;
 mod files;
 mod first_statement;
 mod infer;

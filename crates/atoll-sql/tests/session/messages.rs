@@ -30,7 +30,7 @@ fn no_message_shows_the_insides_of_a_library() {
         "SELECT sum(count(*)) FROM t",
         "SELECT CAST('x' AS int)",
         "SELECT CAST('x' AS date)",
-        "SELECT substring('a', 'b')",
+        "SELECT substring(1, 'b')",
         "SELECT * FROM t WHERE id = (SELECT id FROM t)",
         "SELECT * FROM t LIMIT 'x'",
         "SELECT * FROM t JOIN t ON true",

@@ -25,7 +25,7 @@ fn database() -> Database {
          (owner))",
         "CREATE TABLE line (account bigint, n int, amount int, PRIMARY KEY (account, n))",
         "CREATE TABLE name (id bigint PRIMARY KEY, name text, UNIQUE (name))",
-        "INSERT INTO account SELECT value, 'o', 100 FROM generate_series(0, 39)",
+        "INSERT INTO account SELECT generate_series, 'o', 100 FROM generate_series(0, 39)",
     ] {
         tag(&mut session, sql);
     }

@@ -59,8 +59,19 @@ impl AnalyzerRule for Analyzer {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan_types(plan, Outer { schemas: &[], guards: self.guards })
+        signed(plan_types(plan, Outer { schemas: &[], guards: self.guards })?)
     }
+}
+
+/// The plan of a query with signed counts: SQL has no others.
+fn signed(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let wanted: Vec<Option<ArrowType>> = plan
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| (*field.data_type() == ArrowType::UInt64).then_some(ArrowType::Int64))
+        .collect();
+    with_types(plan, &wanted)
 }
 
 fn plan_types(plan: LogicalPlan, outer: Outer<'_>) -> Result<LogicalPlan> {
@@ -268,6 +279,25 @@ fn union_types(union: Union) -> Result<LogicalPlan> {
             common_type::merged(types.into_iter())
         })
         .collect();
+    for input in &union.inputs {
+        for (at, other) in union.inputs[0].schema().fields().iter().enumerate() {
+            let types = [input.schema().field(at).data_type(), other.data_type()];
+            let is_bytes = |arrow: &ArrowType| arrow.is_binary();
+            let is_apart = types[0].is_string() && is_bytes(types[1])
+                || is_bytes(types[0]) && types[1].is_string();
+            // A quoted literal may be either.
+            let is_quoted = |input: &LogicalPlan| match input {
+                LogicalPlan::Projection(select) => {
+                    matches!(select.expr[at].clone().unalias_nested().data, Expr::Literal(..))
+                }
+                _ => false,
+            };
+            if is_apart && !is_quoted(input) && !is_quoted(&union.inputs[0]) {
+                let message = "UNION types text and bytea cannot be matched";
+                return Err(plan_error(SqlErrorKind::Type, message));
+            }
+        }
+    }
     let inputs = union
         .inputs
         .into_iter()

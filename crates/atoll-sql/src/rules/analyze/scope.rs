@@ -11,13 +11,14 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::logical_plan::{Projection, Subquery};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Cast, Expr, LogicalPlan, Operator, WindowFrameBound,
+    Between, BinaryExpr, Case, Cast, Expr, Like, LogicalPlan, Operator, WindowFrameBound,
     WindowFrameUnits, lit,
 };
 
 use super::{Outer, plan_types, sort_keys};
 use crate::error::SqlErrorKind;
 use crate::rules::canonical::canonical;
+use crate::rules::functions::{self, Call};
 use crate::rules::grouped::OtherName;
 use crate::rules::quantified::{self, Quantified};
 use crate::rules::typed::Typed;
@@ -110,7 +111,7 @@ impl Scope<'_> {
                         return Err(plan_error(SqlErrorKind::Type, message));
                     }
                 }
-                Ok(Expr::Like(like))
+                self.like(like)
             }
             Expr::ScalarFunction(function) => self.function(function),
             Expr::AggregateFunction(function) => self.aggregate(function),
@@ -130,6 +131,23 @@ impl Scope<'_> {
             }
             other => Ok(other),
         }
+    }
+
+    /// DataFusion's own takes what escapes at the end of a pattern for a character.
+    fn like(&self, like: Like) -> Result<Expr> {
+        let pattern = self.typed(like.pattern.as_ref().clone())?;
+        let is_plain = pattern.arrow.is_null()
+            || pattern.untyped().is_some_and(|written| {
+                let behind = written.trim_end_matches('\\');
+                (written.len() - behind.len()) % 2 == 0
+            });
+        let text = self.typed(like.expr.as_ref().clone())?;
+        if is_plain || !text.arrow.is_string() || !pattern.arrow.is_string() {
+            return Ok(Expr::Like(like));
+        }
+        let name = if like.case_insensitive { "texticlike" } else { "textlike" };
+        let found = functions::call(name, vec![text, pattern])?;
+        Ok(if like.negated { Expr::Not(Box::new(found)) } else { found })
     }
 
     fn binary(&self, left: Typed, op: Operator, right: Typed) -> Result<Expr> {
@@ -157,6 +175,21 @@ impl Scope<'_> {
             | Op::IsDistinctFrom
             | Op::IsNotDistinctFrom => operands::compare(left, op, right),
             Op::StringConcat => operands::concat(left, right),
+            Op::BitwiseAnd
+            | Op::BitwiseOr
+            | Op::BitwiseXor
+            | Op::BitwiseShiftLeft
+            | Op::BitwiseShiftRight => operands::bitwise(left, op, right),
+            Op::RegexMatch | Op::RegexNotMatch | Op::RegexIMatch | Op::RegexNotIMatch => {
+                let (name, negated) = match op {
+                    Op::RegexMatch => ("textregexeq", false),
+                    Op::RegexNotMatch => ("textregexeq", true),
+                    Op::RegexIMatch => ("texticregexeq", false),
+                    _ => ("texticregexeq", true),
+                };
+                let found = functions::call(name, vec![left, right])?;
+                Ok(if negated { Expr::Not(Box::new(found)) } else { found })
+            }
             Op::And | Op::Or => {
                 Ok(self.logical(operands::truth(left)?, op, operands::truth(right)?))
             }
@@ -193,6 +226,9 @@ impl Scope<'_> {
             args.into_iter().map(|arg| self.typed(arg)).collect::<Result<_>>()?;
         if func.inner().is::<OtherName>() {
             return Ok(typed.remove(0).expr);
+        }
+        if let Some(call) = func.inner().downcast_ref::<Call>() {
+            return call.over(typed);
         }
         if let Some(comparison) = func.inner().downcast_ref::<Quantified>()
             && typed.len() == 2
@@ -237,6 +273,12 @@ impl Scope<'_> {
                 }
                 vec![unit.expr, moment.expr]
             }
+            // These count in 64 bits without a sign.
+            "array_length" | "array_ndims" | "cardinality" | "array_position" => {
+                let args = typed.into_iter().map(|argument| argument.expr).collect();
+                let count = Expr::ScalarFunction(ScalarFunction { func, args });
+                return Ok(Expr::Cast(Cast::new(Box::new(count), ArrowType::Int32)));
+            }
             _ => operands::as_arguments(typed)?,
         };
         Ok(Expr::ScalarFunction(ScalarFunction { func, args }))
@@ -258,6 +300,11 @@ impl Scope<'_> {
                 params.args = guard::filtered(std::mem::take(&mut params.args), &filter);
             }
             params.filter = Some(Box::new(filter));
+        }
+        if params.distinct && params.order_by.is_empty() && function.func.name() == "string_agg" {
+            // Different values are found in sorted ones, and come in this order.
+            let keys = params.args.first().map(|value| value.clone().sort(true, false));
+            params.order_by = keys.into_iter().collect();
         }
         function.func = sum::hidden(function.func);
         Ok(Expr::AggregateFunction(function))
@@ -396,6 +443,7 @@ fn is_known(condition: &Expr) -> bool {
 /// A cast that is written.
 fn cast(value: Typed, field: &Field) -> Result<Expr> {
     let to = temporal::wanted_type(field, &value.arrow);
+    let value = if to == ArrowType::Boolean { value.narrowed()? } else { value };
     let expr = cast::expression(value.expr, &value.arrow, &to)?;
     let looks_untyped = match &expr {
         Expr::Literal(ScalarValue::Int64(_), _) => true,

@@ -1,0 +1,343 @@
+//! Functions of single values that DataFusion does not have, or has otherwise than PostgreSQL.
+//!
+//! A [`Function`] is a name with the types of arguments that it takes, as rows of PostgreSQL's
+//! `pg_proc`, and what it does to one row of values. This module chooses among them as PostgreSQL
+//! does (its manual, chapter 10.3), converts the arguments by the rules of [`super::cast`], and
+//! carries the function out for a batch. Both executors, `INSERT` and `UPDATE` reach them through
+//! it.
+//!
+//! `FUNCTION-1`: once the arguments have the types that were chosen, choosing again gives the same.
+//!
+//! In reading order: [`kind`] (types of arguments), [`column`] (a batch of results), then the
+//! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
+//! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`], and
+//! the patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`],
+//! [`time_read`].
+
+mod bytes;
+mod calendar;
+mod column;
+mod digest;
+pub(crate) mod exact;
+mod format;
+mod keywords;
+mod kind;
+mod number_format;
+mod numbers;
+mod pattern;
+mod regex_syntax;
+mod texts;
+mod time_format;
+mod time_read;
+mod time_written;
+mod times;
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_schema::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
+};
+
+use super::plan_error;
+use super::typed::Typed;
+use crate::arrow_value;
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::literal::Literal;
+use crate::query_error::external;
+use kind::{Argument, Kind};
+
+pub(crate) use pattern::like_escape;
+
+/// A function of this name.
+pub(crate) struct Function {
+    name: &'static str,
+    overloads: &'static [Overload],
+}
+
+/// The types of arguments that a function takes, and what it does to them.
+struct Overload {
+    takes: &'static [Kind],
+    /// The type of any number of arguments behind those.
+    rest: Option<Kind>,
+    gives: Gives,
+    nulls: Nulls,
+    run: Run,
+}
+
+/// How a call is carried out.
+enum Run {
+    /// Row by row.
+    Rows(fn(&[Literal]) -> Result<Literal, SqlError>),
+    /// As another expression over the same arguments, which are not converted.
+    Rewrite(fn(Vec<Typed>) -> Result<Expr>),
+    /// By a function of DataFusion that does the same, and quicker.
+    Builtin(fn() -> Arc<ScalarUDF>),
+}
+
+/// The type of a result.
+enum Gives {
+    Kind(Kind),
+    /// A numeric with as many digits behind the point as follow from those of the arguments.
+    Scale(fn(&[u8]) -> u8),
+    /// A numeric with as many digits behind the point as the field has that the first argument
+    /// names.
+    Field(fn(&str) -> u8),
+}
+
+/// What a function does where an argument is NULL.
+#[derive(PartialEq)]
+enum Nulls {
+    /// Its result is NULL.
+    Pass,
+    /// It looks at them.
+    See,
+}
+
+/// A function that gives NULL for NULL.
+const fn strict(
+    takes: &'static [Kind],
+    gives: Kind,
+    run: fn(&[Literal]) -> Result<Literal, SqlError>,
+) -> Overload {
+    let run = Run::Rows(run);
+    Overload { takes, rest: None, gives: Gives::Kind(gives), nulls: Nulls::Pass, run }
+}
+
+/// A function that DataFusion has.
+const fn builtin(
+    takes: &'static [Kind],
+    gives: Kind,
+    function: fn() -> Arc<ScalarUDF>,
+) -> Overload {
+    let run = Run::Builtin(function);
+    Overload { takes, rest: None, gives: Gives::Kind(gives), nulls: Nulls::Pass, run }
+}
+
+/// The functions of this module.
+pub(crate) fn functions() -> Vec<ScalarUDF> {
+    let all = [
+        pattern::FUNCTIONS,
+        bytes::FUNCTIONS,
+        texts::FUNCTIONS,
+        format::FUNCTIONS,
+        numbers::FUNCTIONS,
+        times::FUNCTIONS,
+    ];
+    all.into_iter().flatten().map(|function| ScalarUDF::from(Call::new(function))).collect()
+}
+
+/// A call of a function of this module by its name.
+///
+/// # Errors
+/// There is none for these types.
+pub(crate) fn call(name: &str, arguments: Vec<Typed>) -> Result<Expr> {
+    let Some(function) = functions().into_iter().find(|one| one.name() == name) else {
+        return internal_err!("there is no function {name}");
+    };
+    match function.inner().downcast_ref::<Call>() {
+        Some(call) => call.over(arguments),
+        None => internal_err!("{name} is not a function of this module"),
+    }
+}
+
+/// A value that a function does not take, with its SQLSTATE.
+fn refused(state: &'static str, message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlErrorKind::Type, message).with_state(state)
+}
+
+/// A [`Function`] as DataFusion calls it.
+pub(crate) struct Call {
+    function: &'static Function,
+    signature: Signature,
+}
+
+impl Call {
+    fn new(function: &'static Function) -> Self {
+        let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
+        Self { function, signature: Signature::one_of(any, Volatility::Immutable) }
+    }
+
+    /// The call with arguments that have the types that the function takes.
+    ///
+    /// # Errors
+    /// It takes none of these types; a quoted literal that is no value of the type.
+    pub(crate) fn over(&self, arguments: Vec<Typed>) -> Result<Expr> {
+        let arguments = arguments.into_iter().map(Typed::narrowed).collect::<Result<Vec<_>>>()?;
+        let known: Vec<Argument<'_>> = arguments.iter().map(Argument::of).collect();
+        let overload = self.overload(&known)?;
+        if let Run::Rewrite(rewrite) = overload.run {
+            return rewrite(arguments);
+        }
+        let is_builtin = matches!(overload.run, Run::Builtin(_));
+        let wanted = known.iter().enumerate().map(|(at, one)| match overload.kind(at) {
+            // Theirs count in 64 bits.
+            Kind::Int32 if is_builtin => ArrowType::Int64,
+            kind => one.wanted(kind),
+        });
+        let wanted: Vec<ArrowType> = wanted.collect();
+        let converted = arguments.into_iter().zip(wanted).map(|(argument, wanted)| {
+            let argument = match argument.is_open_parameter() {
+                true => argument.with_parameter_type(&wanted),
+                false => argument,
+            };
+            argument.into_type(&wanted).map(|one| one.expr)
+        });
+        let call = match overload.run {
+            Run::Builtin(function) => function(),
+            _ => Arc::new(ScalarUDF::from(Self::new(self.function))),
+        };
+        Ok(call.call(converted.collect::<Result<_>>()?))
+    }
+
+    /// The overload for arguments: as in PostgreSQL the one with the fewest conversions, and of
+    /// those the one with the preferred types.
+    fn overload(&self, arguments: &[Argument<'_>]) -> Result<&'static Overload> {
+        let overloads = self.function.overloads.iter();
+        let possible = overloads.filter_map(|one| Some((one.distance(arguments)?, one)));
+        match possible.min_by_key(|(distance, _)| *distance) {
+            Some((_, overload)) => Ok(overload),
+            None => Err(external(no_function(self.function.name, arguments))),
+        }
+    }
+}
+
+fn no_function(name: &str, arguments: &[Argument<'_>]) -> SqlError {
+    let shown: Vec<String> = arguments.iter().map(Argument::shown).collect();
+    let message = format!("function {name}({}) does not exist", shown.join(", "));
+    SqlError::new(SqlErrorKind::Query, message)
+        .with_cause(Cause::NoSuchOperator)
+        .with_hint(Some(format!("cast the arguments to types that {name} takes")))
+}
+
+impl Overload {
+    fn kind(&self, at: usize) -> Kind {
+        self.takes.get(at).copied().or(self.rest).unwrap_or(Kind::Any)
+    }
+
+    /// How far the types of arguments are from those that it takes, if it takes them.
+    fn distance(&self, arguments: &[Argument<'_>]) -> Option<u32> {
+        let count = arguments.len();
+        let fits = count == self.takes.len() || count > self.takes.len() && self.rest.is_some();
+        if !fits {
+            return None;
+        }
+        arguments.iter().enumerate().map(|(at, one)| one.distance(self.kind(at))).sum()
+    }
+
+    /// The type of the result for arguments of the types that it takes.
+    fn result(&self, arguments: &[Argument<'_>]) -> ArrowType {
+        match &self.gives {
+            Gives::Kind(kind) => kind.arrow(),
+            Gives::Field(scale) => {
+                let name = arguments.first().and_then(Argument::untyped);
+                kind::numeric(name.map_or(0, scale))
+            }
+            Gives::Scale(scale) => {
+                let scales: Vec<u8> = arguments.iter().map(Argument::scale).collect();
+                kind::numeric(scale(&scales))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Call").field(&self.function.name).finish()
+    }
+}
+
+impl PartialEq for Call {
+    fn eq(&self, other: &Self) -> bool {
+        self.function.name == other.function.name
+    }
+}
+
+impl Eq for Call {}
+
+impl Hash for Call {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.function.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Call {
+    fn name(&self) -> &str {
+        self.function.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
+        let arguments: Vec<Argument<'_>> = arguments.iter().map(Argument::typed).collect();
+        Ok(self.overload(&arguments)?.result(&arguments))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let fields = args.arg_fields.iter().zip(args.scalar_arguments);
+        let arguments: Vec<Argument<'_>> =
+            fields.map(|(field, scalar)| Argument::planned(field.data_type(), *scalar)).collect();
+        let result = self.overload(&arguments)?.result(&arguments);
+        Ok(Arc::new(Field::new(self.name(), result, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let types: Vec<ArrowType> = args.args.iter().map(ColumnarValue::data_type).collect();
+        let arguments: Vec<Argument<'_>> = types.iter().map(Argument::typed).collect();
+        let overload = self.overload(&arguments)?;
+        let Run::Rows(run) = overload.run else {
+            return internal_err!("{} is replaced before it could be called", self.name());
+        };
+        let is_scalar = args.args.iter().all(|one| matches!(one, ColumnarValue::Scalar(_)));
+        let rows = if is_scalar { 1 } else { args.number_rows };
+        let columns: Vec<Input> = args.args.into_iter().map(Input::new).collect::<Result<_>>()?;
+        let mut results = Vec::with_capacity(rows);
+        let mut row: Vec<Literal> = columns.iter().map(Input::constant).collect();
+        for at in 0..rows {
+            for (value, column) in row.iter_mut().zip(&columns) {
+                if let Input::Each(array) = column {
+                    let read = arrow_value::at(array.as_ref(), at);
+                    *value = read.map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
+                }
+            }
+            let passes = overload.nulls == Nulls::Pass && row.contains(&Literal::Null);
+            results.push(if passes { Literal::Null } else { run(&row).map_err(external)? });
+        }
+        let results = column::of(results, args.return_field.data_type()).map_err(external)?;
+        match is_scalar {
+            true => ScalarValue::try_from_array(&results, 0).map(ColumnarValue::Scalar),
+            false => Ok(ColumnarValue::Array(results)),
+        }
+    }
+}
+
+/// An argument for the rows of a batch.
+enum Input {
+    Same(Literal),
+    Each(ArrayRef),
+}
+
+impl Input {
+    fn new(value: ColumnarValue) -> Result<Self> {
+        let fault = |reason: String| plan_error(SqlErrorKind::Type, reason);
+        Ok(match value {
+            ColumnarValue::Array(array) => Self::Each(arrow_value::plain(&array).map_err(fault)?),
+            ColumnarValue::Scalar(value) => {
+                Self::Same(arrow_value::at(value.to_array()?.as_ref(), 0).map_err(fault)?)
+            }
+        })
+    }
+
+    fn constant(&self) -> Literal {
+        match self {
+            Self::Same(value) => value.clone(),
+            Self::Each(_) => Literal::Null,
+        }
+    }
+}

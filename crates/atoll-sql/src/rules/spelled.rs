@@ -1,0 +1,155 @@
+//! Expressions with a spelling of their own, as the plain operators and functions that they stand
+//! for: `a LIKE b ESCAPE c`, `a SIMILAR TO b`, and the like.
+
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, TableAlias, TableAliasColumnDef,
+    TableFactor, UnaryOperator, Value, ValueWithSpan,
+};
+
+use super::functions::like_escape;
+use crate::error::SqlError;
+
+/// Rewrites an expression with parts that are plain already.
+///
+/// # Errors
+/// What escapes in a pattern is no character.
+pub(super) fn plain(expr: &mut Expr) -> Result<(), SqlError> {
+    match expr {
+        Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+            if let Some(escape) = escape_char.take() {
+                escaped(pattern, escape)?;
+            }
+        }
+        Expr::SimilarTo { negated, expr: text, pattern, escape_char } => {
+            let op = match negated {
+                false => BinaryOperator::PGRegexMatch,
+                true => BinaryOperator::PGRegexNotMatch,
+            };
+            let escape = escape_char.take().map(Expr::Value);
+            let pattern = [take(pattern)].into_iter().chain(escape).collect();
+            let right = Box::new(call("similar_to_escape", pattern));
+            *expr = Expr::BinaryOp { left: Box::new(take(text)), op, right };
+        }
+        Expr::Substring { expr: text, substring_from, substring_for, shorthand, .. } => {
+            let from = match substring_from.take() {
+                Some(from) => *from,
+                None => number("1"),
+            };
+            let mut arguments = vec![take(text), from];
+            arguments.extend(substring_for.take().map(|length| *length));
+            *expr = call(if *shorthand { "substr" } else { "substring" }, arguments);
+        }
+        Expr::Extract { field, expr: moment, .. } => {
+            let field = field.to_string();
+            let field = field.trim_matches(['\'', '"']).to_lowercase();
+            let field = Expr::Value(Value::SingleQuotedString(field).into());
+            *expr = call("extract", vec![field, take(moment)]);
+        }
+        Expr::Position { expr: part, r#in: all } => {
+            *expr = call("position", vec![take(all), take(part)]);
+        }
+        Expr::Overlay { expr: text, overlay_what, overlay_from, overlay_for } => {
+            let mut arguments = vec![take(text), take(overlay_what), take(overlay_from)];
+            arguments.extend(overlay_for.take().map(|length| *length));
+            *expr = call("overlay", arguments);
+        }
+        Expr::Identifier(name) if name.quote_style.is_none() => {
+            if name.value.eq_ignore_ascii_case("current_schema") {
+                *expr = call("current_schema", Vec::new());
+            }
+        }
+        Expr::UnaryOp { op, expr: value } => {
+            use UnaryOperator as Op;
+            *expr = match op {
+                Op::PGAbs => call("abs", vec![take(value)]),
+                Op::PGSquareRoot => call("sqrt", vec![double(take(value))]),
+                Op::PGCubeRoot => call("cbrt", vec![double(take(value))]),
+                Op::BitwiseNot => Expr::BinaryOp {
+                    left: Box::new(take(value)),
+                    op: BinaryOperator::PGBitwiseXor,
+                    right: Box::new(Expr::UnaryOp { op: Op::Minus, expr: Box::new(number("1")) }),
+                },
+                _ => return Ok(()),
+            };
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } => {
+            *expr = call("power", vec![take(left), take(right)]);
+        }
+        Expr::Ceil { expr: value, .. } => *expr = call("ceil", vec![take(value)]),
+        Expr::Floor { expr: value, .. } => *expr = call("floor", vec![take(value)]),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn double(expr: Expr) -> Expr {
+    let (kind, data_type) = (CastKind::Cast, DataType::DoublePrecision);
+    Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+fn number(digits: &str) -> Expr {
+    Expr::Value(Value::Number(digits.to_owned(), false).into())
+}
+
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
+}
+
+/// A pattern with backslashes as what escapes, known or computed.
+fn escaped(pattern: &mut Expr, escape: ValueWithSpan) -> Result<(), SqlError> {
+    let quoted = |expr: &Expr| match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), span }) => {
+            Some((text.clone(), *span))
+        }
+        _ => None,
+    };
+    let escape = Expr::Value(escape);
+    *pattern = match (quoted(pattern), quoted(&escape)) {
+        (Some((written, span)), Some((escape, _))) => {
+            let written = like_escape(&written, &escape)?;
+            Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(written), span })
+        }
+        _ => call("like_escape", vec![take(pattern), escape]),
+    };
+    Ok(())
+}
+
+/// The one column of `generate_series` has the name of the table, which is that of the function.
+pub(super) fn series(table: &mut TableFactor) {
+    let TableFactor::Table { name, alias, args: Some(_), .. } = table else { return };
+    let [only] = name.0.as_slice() else { return };
+    let is_series = only
+        .as_ident()
+        .is_some_and(|function| function.value.eq_ignore_ascii_case("generate_series"));
+    if !is_series {
+        return;
+    }
+    let given = alias.take();
+    let name = given.as_ref().map_or_else(|| Ident::new("generate_series"), |a| a.name.clone());
+    let mut columns = given.map(|alias| alias.columns).unwrap_or_default();
+    if columns.is_empty() {
+        columns.push(TableAliasColumnDef { name: name.clone(), data_type: None });
+    }
+    *alias = Some(TableAlias { explicit: true, name, columns, at: None });
+}
+
+/// A call of a function.
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let args = arguments.into_iter().map(|one| FunctionArg::Unnamed(FunctionArgExpr::Expr(one)));
+    let list = FunctionArgumentList {
+        duplicate_treatment: None,
+        args: args.collect(),
+        clauses: Vec::new(),
+    };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
