@@ -7,19 +7,22 @@
 //! - `EXPORT-2`: the views of a text column are validated once per snapshot: they point inside
 //!   their blocks and the bytes are UTF-8. By `EXPORT-1` a validated column stays valid.
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::types::{
     ArrowPrimitiveType, BinaryViewType, ByteViewType, Date32Type, Float32Type, Float64Type,
-    Int16Type, Int32Type, Int64Type, StringViewType, TimestampMicrosecondType,
+    Int16Type, Int32Type, Int64Type, StringViewType, Time64MicrosecondType,
+    TimestampMicrosecondType,
 };
 use arrow_array::{
     ArrayRef, BooleanArray, Decimal128Array, FixedSizeBinaryArray, GenericByteViewArray,
-    PrimitiveArray,
+    PrimitiveArray, TimestampMicrosecondArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, TimeUnit};
+use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
+use arrow_schema::{ArrowError, Field, TimeUnit};
 use atoll_storage::reader::{ColumnView, Span};
 use atoll_storage::undo::{Entry, Was};
 use atoll_storage::{Column, DataType, StorageError};
@@ -41,10 +44,42 @@ pub fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
         DataType::Decimal { precision, scale } => {
             arrow_schema::DataType::Decimal128(precision, scale as i8)
         }
-        DataType::Text => arrow_schema::DataType::Utf8View,
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+            arrow_schema::DataType::Utf8View
+        }
         DataType::Binary => arrow_schema::DataType::BinaryView,
         DataType::FixedBinary(width) => arrow_schema::DataType::FixedSizeBinary(width as i32),
+        DataType::TimestampTz => {
+            arrow_schema::DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
+        }
+        DataType::Time => arrow_schema::DataType::Time64(TimeUnit::Microsecond),
+        DataType::Uuid => arrow_schema::DataType::FixedSizeBinary(16),
     }
+}
+
+/// The time zone of instants in Arrow.
+pub const UTC: &str = "UTC";
+/// The key of a field's metadata for the type of a column that its Arrow type does not tell.
+pub const COLUMN_TYPE: &str = "atoll.type";
+
+/// The Arrow field of a column in a snapshot. A UUID has Arrow's extension type, and a type that
+/// no type of Arrow stands for is named under [`COLUMN_TYPE`].
+pub fn arrow_field(column: &Column) -> Field {
+    let field = Field::new(&column.name, arrow_type(column.data_type), column.nullable);
+    let is_told = match column.data_type {
+        DataType::Uuid => {
+            let name = (EXTENSION_TYPE_NAME_KEY.to_owned(), "arrow.uuid".to_owned());
+            return field.with_metadata(HashMap::from([name]));
+        }
+        DataType::Varchar(_) | DataType::Char(_) => false,
+        DataType::FixedBinary(width) => width != 16,
+        _ => true,
+    };
+    if is_told {
+        return field;
+    }
+    let named = (COLUMN_TYPE.to_owned(), column.data_type.to_string());
+    field.with_metadata(HashMap::from([named]))
 }
 
 /// Sets a bit of an Arrow bitmap.
@@ -158,13 +193,22 @@ impl ColumnSource {
     /// # Errors
     /// [`Error::Storage`] and [`Error::Damaged`] for a damaged snapshot.
     pub(crate) fn array(&self, slots: usize) -> Result<ArrayRef> {
-        Ok(match self.column.data_type {
+        Ok(match self.column.data_type.stored_as() {
+            _ if self.column.data_type == DataType::Time => {
+                self.primitive::<Time64MicrosecondType>(slots)?
+            }
             DataType::Int16 => self.primitive::<Int16Type>(slots)?,
             DataType::Int32 => self.primitive::<Int32Type>(slots)?,
             DataType::Int64 => self.primitive::<Int64Type>(slots)?,
             DataType::Float32 => self.primitive::<Float32Type>(slots)?,
             DataType::Float64 => self.primitive::<Float64Type>(slots)?,
             DataType::Date => self.primitive::<Date32Type>(slots)?,
+            DataType::Timestamp if self.column.data_type == DataType::TimestampTz => {
+                let values = ScalarBuffer::<i64>::new(self.values_buffer()?, 0, slots);
+                let array = TimestampMicrosecondArray::try_new(values, self.nulls(slots)?)
+                    .map(|array| array.with_timezone(UTC));
+                Arc::new(array.map_err(|error| self.damaged(&error))?)
+            }
             DataType::Timestamp => self.primitive::<TimestampMicrosecondType>(slots)?,
             DataType::Bool => {
                 let bits = BooleanBuffer::new(self.values_buffer()?, 0, slots);
@@ -183,7 +227,7 @@ impl ColumnSource {
                 Arc::new(array.map_err(|error| self.damaged(&error))?)
             }
             DataType::Text => self.views::<StringViewType>(slots)?,
-            DataType::Binary => self.views::<BinaryViewType>(slots)?,
+            _ => self.views::<BinaryViewType>(slots)?,
         })
     }
 
