@@ -2,10 +2,11 @@
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, TimestampMicrosecondType};
+use arrow_array::types::{Date32Type, Time64MicrosecondType, TimestampMicrosecondType};
 use arrow_schema::{DataType as ArrowType, TimeUnit};
 
 use crate::text::DAY_US;
+use crate::{clock, zone};
 
 /// A number's shortest digits that read back as the same number, with an exponent where PostgreSQL
 /// writes one: below -4, and from 15 digits (`real`: 6) on.
@@ -108,13 +109,19 @@ pub fn timestamp(micros: i64) -> String {
     format!("{shown} {hour:02}:{minute:02}:{second:02}{fraction}{era}")
 }
 
-/// The text of a date or a timestamp in an array, of whatever year; `None` for values of other
-/// types.
+/// The text of a date, a time, a timestamp or an instant in an array, of whatever year; `None` for
+/// values of other types. An instant is in the zone of the last statement of this thread.
 pub fn moment(array: &dyn Array, row: usize) -> Option<String> {
     match array.data_type() {
         ArrowType::Date32 => Some(date(array.as_primitive::<Date32Type>().value(row))),
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => {
             Some(timestamp(array.as_primitive::<TimestampMicrosecondType>().value(row)))
+        }
+        ArrowType::Timestamp(TimeUnit::Microsecond, Some(_)) => {
+            Some(zone::show(array.as_primitive::<TimestampMicrosecondType>().value(row)))
+        }
+        ArrowType::Time64(TimeUnit::Microsecond) => {
+            Some(clock::show(array.as_primitive::<Time64MicrosecondType>().value(row)))
         }
         _ => None,
     }

@@ -9,6 +9,8 @@ use std::str::FromStr;
 use atoll::{DataType, Value};
 use chrono::{NaiveDate, NaiveTime, Timelike};
 
+use crate::{clock, lengths, uuid, zone};
+
 /// Microseconds of a day.
 pub(crate) const DAY_US: i64 = 86_400_000_000;
 /// Longest piece of a bad value that a message repeats, in characters.
@@ -36,6 +38,12 @@ pub(crate) fn parse(text: &str, data_type: DataType) -> Result<Value, String> {
                 .map_err(|reason| format!("{} {reason}", quote(text)))
         }
         DataType::Text => Ok(Value::Text(text.to_owned())),
+        DataType::Varchar(_) | DataType::Char(_) => {
+            lengths::assigned(text, data_type).map(|kept| Value::Text(kept.to_owned()))
+        }
+        DataType::TimestampTz => zone::parse(text).map(Value::Timestamp),
+        DataType::Time => time(text).map(Value::Int64),
+        DataType::Uuid => uuid::parse(text.trim()).map(|bytes| Value::Binary(bytes.to_vec())),
         DataType::Binary => bytes(text).map(Value::Binary),
         DataType::FixedBinary(width) => {
             let bytes = bytes(text)?;
@@ -45,6 +53,14 @@ pub(crate) fn parse(text: &str, data_type: DataType) -> Result<Value, String> {
             Err(format!("{} has {} bytes, not {width}", quote(text), bytes.len()))
         }
     }
+}
+
+/// A time of day; that of a timestamp will do.
+pub(crate) fn time(text: &str) -> Result<i64, String> {
+    clock::parse(text).or_else(|error| {
+        let (micros, _) = timestamp_and_zone(text.trim(), "time").map_err(|_| error)?;
+        Ok(micros.rem_euclid(DAY_US))
+    })
 }
 
 /// A value as a message shows it: in quotes, shortened, without control characters.
@@ -130,7 +146,7 @@ fn date_parts(text: &str) -> Option<i32> {
 }
 
 /// Digits only, unlike `parse`, which takes a sign as well.
-fn digits(text: &str) -> Option<u32> {
+pub(crate) fn digits(text: &str) -> Option<u32> {
     let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if all { text.parse().ok() } else { None }
 }
@@ -138,26 +154,38 @@ fn digits(text: &str) -> Option<u32> {
 /// Microseconds since 1970-01-01 00:00 of `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]`, with `T` for the
 /// space and `Z` behind it if one likes.
 pub(crate) fn timestamp(text: &str) -> Result<i64, String> {
-    let fault = || format!("{} is not a timestamp; write YYYY-MM-DD HH:MM:SS", quote(text));
-    let (day, rest) = match text.find([' ', 'T', 't']) {
-        Some(at) => (&text[..at], text[at + 1..].trim_start()),
-        None => (text, ""),
-    };
-    let days = i64::from(date_parts(day).ok_or_else(fault)?);
-    if rest.is_empty() {
-        return if day.len() == text.len() { Ok(days * DAY_US) } else { Err(fault()) };
-    }
-    let (time, zone) = match rest.find(['Z', 'z', '+', '-']) {
-        Some(at) => rest.split_at(at),
-        None => (rest, ""),
-    };
+    let (micros, zone) = timestamp_and_zone(text, "timestamp")?;
     if !matches!(zone, "" | "Z" | "z" | "+00" | "+0000" | "+00:00" | "-00" | "-00:00") {
         return Err(format!(
             "{} has a time zone, which a timestamp has not; convert it to UTC",
             quote(text)
         ));
     }
-    Ok(days * DAY_US + time_of_day(time.trim_end()).ok_or_else(fault)??)
+    Ok(micros)
+}
+
+/// A timestamp, and the zone that is written behind it.
+pub(crate) fn timestamp_and_zone<'t>(text: &'t str, what: &str) -> Result<(i64, &'t str), String> {
+    let fault = || format!("{} is not a {what}; write YYYY-MM-DD HH:MM:SS", quote(text));
+    let (day, rest) = match text.find([' ', 'T', 't']) {
+        Some(at) => (&text[..at], text[at + 1..].trim_start()),
+        None => (text, ""),
+    };
+    let days = i64::from(date_parts(day).ok_or_else(fault)?);
+    if rest.is_empty() {
+        return if day.len() == text.len() { Ok((days * DAY_US, "")) } else { Err(fault()) };
+    }
+    let is_zone = |c: char| c.is_ascii_alphabetic() || matches!(c, '+' | '-');
+    let (time, zone) = match rest.find(is_zone) {
+        Some(at) => rest.split_at(at),
+        None => (rest, ""),
+    };
+    let time = match time.trim_end() {
+        // A day in a zone.
+        "" if !zone.is_empty() => 0,
+        time => time_of_day(time).ok_or_else(fault)??,
+    };
+    Ok((days * DAY_US + time, zone))
 }
 
 /// Microseconds of a day of `HH:MM[:SS[.ffffff]]`; the inner error is for lost digits.

@@ -7,7 +7,6 @@
 //! - `EXPORT-2`: the views of a text column are validated once per snapshot: they point inside
 //!   their blocks and the bytes are UTF-8. By `EXPORT-1` a validated column stays valid.
 
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use arrow_array::{
     PrimitiveArray, TimestampMicrosecondArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
-use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{ArrowError, Field, TimeUnit};
 use atoll_storage::reader::{ColumnView, Span};
 use atoll_storage::undo::{Entry, Was};
@@ -59,27 +58,25 @@ pub fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
 
 /// The time zone of instants in Arrow.
 pub const UTC: &str = "UTC";
-/// The key of a field's metadata for the type of a column that its Arrow type does not tell.
-pub const COLUMN_TYPE: &str = "atoll.type";
+/// The extension type of a field of `character(n)`, which has `n` as its metadata.
+pub const CHARACTER: &str = "atoll.character";
+/// The extension type of a field of `binary(16)`, which could be taken for that of a UUID.
+pub const BINARY: &str = "atoll.binary";
+/// Arrow's own extension type of UUIDs.
+pub const UUID: &str = "arrow.uuid";
 
-/// The Arrow field of a column in a snapshot. A UUID has Arrow's extension type, and a type that
-/// no type of Arrow stands for is named under [`COLUMN_TYPE`].
+/// The Arrow field of a column in a snapshot. An extension type tells what its Arrow type does not.
 pub fn arrow_field(column: &Column) -> Field {
     let field = Field::new(&column.name, arrow_type(column.data_type), column.nullable);
-    let is_told = match column.data_type {
-        DataType::Uuid => {
-            let name = (EXTENSION_TYPE_NAME_KEY.to_owned(), "arrow.uuid".to_owned());
-            return field.with_metadata(HashMap::from([name]));
-        }
-        DataType::Varchar(_) | DataType::Char(_) => false,
-        DataType::FixedBinary(width) => width != 16,
-        _ => true,
+    let (name, parameter) = match column.data_type {
+        DataType::Uuid => (UUID, None),
+        DataType::FixedBinary(16) => (BINARY, None),
+        DataType::Char(characters) => (CHARACTER, Some(characters.to_string())),
+        _ => return field,
     };
-    if is_told {
-        return field;
-    }
-    let named = (COLUMN_TYPE.to_owned(), column.data_type.to_string());
-    field.with_metadata(HashMap::from([named]))
+    let name = (EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
+    let parameter = parameter.map(|text| (EXTENSION_TYPE_METADATA_KEY.to_owned(), text));
+    field.with_metadata([name].into_iter().chain(parameter).collect())
 }
 
 /// Sets a bit of an Arrow bitmap.

@@ -65,7 +65,7 @@ pub use durable::inspect;
 pub use durable::{BackupReport, CheckpointReport, RecoveryReport};
 pub use error::{Error, Expiry, RestoreError, Result, TxnError, TxnResult};
 pub use evictor::Budget;
-pub use export::{COLUMN_TYPE, UTC, arrow_field, arrow_type};
+pub use export::{BINARY, CHARACTER, UTC, UUID, arrow_field, arrow_type};
 pub use lanes::{Lanes, Request};
 pub use leases::{SnapshotInfo, Status};
 pub use load::ArrowRows;

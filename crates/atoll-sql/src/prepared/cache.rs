@@ -15,6 +15,7 @@ use crate::depth;
 use crate::error::SqlError;
 use crate::idle::Idle;
 use crate::literal::Literal;
+use crate::zone;
 
 /// Most statements that are kept.
 const STATEMENTS_MAX: usize = 4096;
@@ -55,6 +56,12 @@ pub(crate) struct Known {
     inferred: OnceLock<Arc<Prepared>>,
     /// Bound for values of these types.
     declared: Mutex<Vec<Declared>>,
+}
+
+/// The version of the catalog, as statements of a session in this zone see it: what a text means may
+/// depend on the zone (`ZONE-1`), and a plan is kept with what its constants mean.
+pub(crate) fn version(db: &Database) -> u64 {
+    db.catalog_version() ^ zone::current().mark()
 }
 
 impl Shared {

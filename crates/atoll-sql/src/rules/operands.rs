@@ -13,7 +13,7 @@ use super::canonical::canonical;
 use super::number::{DIGITS_MAX, Number, Operation};
 use super::temporal::{self, TIMESTAMP};
 use super::typed::{Typed, resolved};
-use super::{cast, plan_error};
+use super::{cast, moments, plan_error};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::query_error::external;
 use crate::{text, types};
@@ -43,6 +43,9 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
     if let (Some(_), Some(_)) = (left.number(), right.number()) {
         return numeric(left.narrowed()?, operation, right.narrowed()?);
     }
+    if let Some(moved) = moments::arithmetic(&left, op, &right) {
+        return Ok(moved);
+    }
     let is_date = |side: &Typed| side.arrow == ArrowType::Date32;
     let is_integer =
         |side: &Typed| side.number().is_some_and(|n| n.operand(Number::Int64) == Number::Int64);
@@ -58,11 +61,8 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
         Operator::Minus if is_date(&left) && is_date(&right) => {
             Ok(temporal::difference().call(vec![left.expr, right.expr]))
         }
-        Operator::Minus if is_date(&left) && right.arrow == TIMESTAMP => {
-            Ok(plain(left.into_type(&TIMESTAMP)?, op, right))
-        }
-        Operator::Minus if is_date(&right) && left.arrow == TIMESTAMP => {
-            Ok(plain(left, op, right.into_type(&TIMESTAMP)?))
+        Operator::Minus if let Some(common) = moments::common(&left.arrow, &right.arrow) => {
+            Ok(plain(left.into_type(&common)?, op, right.into_type(&common)?))
         }
         Operator::Plus | Operator::Minus if is_date(&left) && is_interval(&right.arrow) => {
             Ok(plain(left.into_type(&TIMESTAMP)?, op, right))
@@ -100,12 +100,12 @@ pub(crate) fn negative(side: Typed) -> Result<Expr> {
     let side = side.narrowed()?;
     match side.number() {
         Some(number @ (Number::Int16 | Number::Int32 | Number::Int64)) => {
-            let zero = Typed { expr: lit(0i64), arrow: ArrowType::Int64 };
+            let zero = Typed::of(lit(0i64), ArrowType::Int64);
             numeric(zero.into_type(&number.arrow())?, Operation::Subtract, side)
         }
         Some(number) if number.is_float() => {
             // Not by turning the sign bit, which would make a NaN below all numbers (`COMPARE-1`).
-            let zero = Typed { expr: lit(-0.0f64), arrow: ArrowType::Float64 };
+            let zero = Typed::of(lit(-0.0f64), ArrowType::Float64);
             numeric(zero.into_type(&number.arrow())?, Operation::Subtract, side)
         }
         None if matches!(side.family(), Some(1..)) => {
@@ -171,12 +171,8 @@ pub(crate) fn comparison(left: Typed, op: Operator, right: Typed) -> Result<(Exp
         }
         return Ok((compared(left), compared(right)));
     }
-    let is_date = |side: &Typed| side.arrow == ArrowType::Date32;
-    if is_date(&left) && right.arrow == TIMESTAMP {
-        return Ok((left.into_type(&TIMESTAMP)?.expr, right.expr));
-    }
-    if left.arrow == TIMESTAMP && is_date(&right) {
-        return Ok((left.expr, right.into_type(&TIMESTAMP)?.expr));
+    if let Some(common) = moments::common(&left.arrow, &right.arrow) {
+        return Ok((left.into_type(&common)?.expr, right.into_type(&common)?.expr));
     }
     if left.is_apart_from(&right) {
         return Err(meaningless(&left, op, &right));

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::number::DIGITS_MAX;
-use super::{grouped, quantified};
+use super::{at_zone, grouped, quantified};
 use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -149,6 +149,11 @@ impl VisitorMut for Preparation {
             && interval.leading_field.is_none()
         {
             *text = with_clock_in_words(text);
+        }
+        if let Expr::AtTimeZone { timestamp, time_zone } = expr {
+            let arguments = [time_zone, timestamp].map(|part| part.as_ref().clone());
+            *expr = quantified::written(at_zone::NAME, arguments);
+            return ControlFlow::Continue(());
         }
         if let Some(call) = quantified::call(expr) {
             *expr = call;

@@ -13,7 +13,7 @@ use crate::error::{ApplyError, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::parquet;
 use crate::parse::{self, StatementTokens};
-use crate::prepared::cache::{Known, Shared};
+use crate::prepared::cache::{self, Known, Shared};
 use crate::prepared::change::{Change, Delivery, Source, Verb};
 use crate::prepared::lift;
 use crate::prepared::query::{Binder, ShortQuery};
@@ -51,7 +51,7 @@ impl SqlSession {
                 self.run_parsed(None, statement, values)
             });
         };
-        if let Some(known) = Shared::of(db).find(sql, db.catalog_version()) {
+        if let Some(known) = Shared::of(db).find(sql, cache::version(db)) {
             open.as_ref().map_or(Ok(()), |open| open.check())?;
             if known.is_deep {
                 return depth::with_room(|| self.run_known(&known, values));
@@ -126,7 +126,7 @@ impl SqlSession {
         if let Target::Database { open: Some(open), .. } = &self.target {
             open.check()?;
         }
-        let known = Arc::new(Known::new(statement, count, db.catalog_version()));
+        let known = Arc::new(Known::new(statement, count, cache::version(&db)));
         let outcome = self.run_known(&known, values);
         if let Some(text) = text
             && known.inferred().is_some()
@@ -285,7 +285,7 @@ impl SqlSession {
             return Ok(None);
         }
         open.as_ref().map_or(Ok(()), |open| open.check())?;
-        let known = Known::new(statement.clone(), count, db.catalog_version());
+        let known = Known::new(statement.clone(), count, cache::version(db));
         let ready = ready(db, &known, values, &self.began(), &self.interrupt())?;
         Ok(self.shown(&ready.prepared))
     }

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow_array::Array;
 use atoll::{Database, Durability, Snapshot};
 use sqlparser::ast::{ObjectType, Set, Statement};
 
@@ -29,7 +30,7 @@ use crate::rows::Params;
 use crate::settings::{self, Assignment, Setting, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
-use crate::{copy, ddl, names, query};
+use crate::{copy, ddl, names, query, show, zone};
 
 pub use self::describe::Description;
 pub use self::outcome::Outcome;
@@ -236,6 +237,7 @@ impl SqlSession {
         self.streams = false;
         self.check_owner()?;
         self.wake()?;
+        zone::set(self.settings.now().zone);
         self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);
         Ok(())
     }
@@ -349,6 +351,12 @@ impl SqlSession {
             )
             .with_hint(Some("change the database in the process that owns it".to_owned()))),
         }
+    }
+
+    /// The text of a value of a result that has dates or times, as this session writes it; `None` for
+    /// a value of another type.
+    pub fn show_moment(&self, array: &dyn Array, row: usize) -> Option<String> {
+        zone::with(self.settings.now().zone, || show::moment(array, row))
     }
 
     fn set(&mut self, assignment: Assignment, tag: &str) -> Result<Outcome, SqlError> {

@@ -11,7 +11,7 @@ use super::{Outcome, SqlSession, Target};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::literal::Literal;
-use crate::prepared::cache::{Known, Shared};
+use crate::prepared::cache::{self, Known, Shared};
 use crate::prepared::parameters::ParameterType;
 use crate::prepared::query::Binder;
 use crate::prepared::{Described, Unbound, parameters, wrong_count};
@@ -141,7 +141,7 @@ impl SqlSession {
                 known(parse::statement(tokens)?, 0)
             });
         };
-        let version = db.catalog_version();
+        let version = cache::version(db);
         open.as_ref().map_or(Ok(()), |open| open.check())?;
         if let Some(known) = Shared::of(db).find(sql, version) {
             return Ok(known);
@@ -218,7 +218,7 @@ impl SqlSession {
         let Target::Database { db, open } = &self.target else {
             return self.run_parsed(None, statement.known().statement.clone(), values);
         };
-        let known = statement.known_at(db.catalog_version());
+        let known = statement.known_at(cache::version(db));
         if !is_bound(&known.statement) {
             return self.run_parsed(None, known.statement.clone(), values);
         }
@@ -249,7 +249,7 @@ impl SqlSession {
             types.get(at).and_then(|data_type| parameters::declared(at, *data_type))
         });
         let version = match &self.target {
-            Target::Database { db, .. } => db.catalog_version(),
+            Target::Database { db, .. } => cache::version(db),
             Target::Snapshot(_) => 0,
         };
         let known = known(statement, version)?;

@@ -10,7 +10,7 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::literal::Literal;
 use crate::parse;
-use crate::prepared::cache::{Known, Shared};
+use crate::prepared::cache::{self, Known, Shared};
 use crate::prepared::lift::Lifted;
 use crate::prepared::query::{Binder, declared};
 use crate::prepared::{Body, OtherType, Prepared, Reason, Unbound};
@@ -28,7 +28,7 @@ impl SqlSession {
     /// A statement without its constants, ready to run; `None` if it has to be bound with them.
     pub(super) fn lifted(&mut self, db: &Database, lifted: &Lifted) -> Option<(Arc<Known>, Ready)> {
         let shared = Shared::of(db);
-        let version = db.catalog_version();
+        let version = cache::version(db);
         let (known, is_new) = match shared.find(&lifted.text, version) {
             Some(known) => (known, false),
             None => {

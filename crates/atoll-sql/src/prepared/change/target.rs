@@ -10,7 +10,7 @@ use sqlparser::tokenizer::Span;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::prepared::parameters::{self, ParameterType};
 use crate::prepared::query::Binder;
-use crate::{eval, names, parse};
+use crate::{eval, names, parse, types};
 
 /// How the target of a change is called in it.
 pub(super) struct Target {
@@ -128,7 +128,10 @@ pub(super) fn assignments(
         }
         let data_type = schema.columns()[column].data_type;
         let given = match (parameters::parameter(value), value) {
-            (Some(at), _) => parameters::declared(at, ParameterType::One(data_type)),
+            // A cast would cut a text that is too long.
+            (Some(at), _) => {
+                parameters::declared(at, ParameterType::One(types::assigned(data_type)))
+            }
             (None, value) if is_default(value) => Some(Expr::value(SqlValue::Null)),
             // What a constant is, its column decides: a text may be a date, a number exact. NULL is
             // an error only if a row would get it.

@@ -1,0 +1,77 @@
+//! Texts with a limit of characters: `varchar(n)` and `character(n)`.
+//!
+//! `LENGTH-1`: blanks at the end of a `character(n)` have no meaning. They are not stored, so that
+//! values compare as texts do, and are there again in results, which show `n` characters.
+
+use std::borrow::Cow;
+
+use atoll::DataType;
+
+use crate::text::quote;
+
+/// The first characters of a text, and whether it has only blanks behind them.
+fn split(text: &str, most: u32) -> (&str, bool) {
+    match text.char_indices().nth(most as usize) {
+        Some((end, _)) => (&text[..end], text[end..].bytes().all(|byte| byte == b' ')),
+        None => (text, true),
+    }
+}
+
+/// What a column of the type stores of a text; the text itself for other types.
+fn stored(text: &str, data_type: DataType) -> &str {
+    match data_type {
+        DataType::Char(_) => text.trim_end_matches(' '),
+        _ => text,
+    }
+}
+
+fn limit(data_type: DataType) -> u32 {
+    match data_type {
+        DataType::Varchar(most) | DataType::Char(most) => most,
+        _ => u32::MAX,
+    }
+}
+
+/// The text in a column of a type, to which it is assigned.
+///
+/// # Errors
+/// It is longer than the type allows; blanks do not count.
+pub(crate) fn assigned(text: &str, data_type: DataType) -> Result<&str, String> {
+    match split(text, limit(data_type)) {
+        (kept, true) => Ok(stored(kept, data_type)),
+        (_, false) => Err(format!("value too long for type {data_type}: {}", quote(text))),
+    }
+}
+
+/// The text as a cast that is written makes it: what is too long is cut off.
+pub(crate) fn cut(text: &str, data_type: DataType) -> &str {
+    stored(split(text, limit(data_type)).0, data_type)
+}
+
+/// A stored `character(n)` as results show it.
+pub(crate) fn padded(text: &str, characters: u32) -> Cow<'_, str> {
+    let missing = (characters as usize).saturating_sub(text.chars().count());
+    match missing {
+        0 => Cow::Borrowed(text),
+        _ => Cow::Owned(format!("{text}{}", " ".repeat(missing))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_cut_by_a_cast_and_refused_by_a_column() {
+        let (varchar, char) = (DataType::Varchar(3), DataType::Char(3));
+        assert_eq!(assigned("äöü", varchar), Ok("äöü"));
+        assert_eq!(assigned("ab   ", varchar), Ok("ab "));
+        assert_eq!(assigned("abc  ", char), Ok("abc"));
+        assert_eq!(assigned("a    ", char), Ok("a"));
+        assert!(assigned("abc x", varchar).is_err_and(|e| e.contains("character varying(3)")));
+        assert!(assigned("abcd", char).is_err());
+        assert_eq!((cut("abcdef", varchar), cut("a  def", varchar)), ("abc", "a  "));
+        assert_eq!((cut("äöüß", char), cut("a  def", char)), ("äöü", "a"));
+        assert_eq!((padded("ä", 3), padded("abc", 3)), ("ä  ".into(), "abc".into()));
+    }
+}
