@@ -6,7 +6,8 @@ use crate::text::{digits, quote};
 
 const SECOND: i64 = 1_000_000;
 
-/// Reads `HH:MM[:SS[.ffffff]]`, with `AM` or `PM` behind it, or `HHMM[SS]`.
+/// Reads `HH:MM[:SS[.ffffff]]`, with `AM` or `PM` behind it, or `HHMM[SS]`. Minutes and seconds may
+/// be left out behind their colon.
 ///
 /// # Errors
 /// One clause that repeats the text: it is no time, or finer than a microsecond.
@@ -30,8 +31,10 @@ pub(crate) fn parse(text: &str) -> Result<i64, String> {
         return Err(fault());
     }
     let mut numbers = [0; 3];
-    for (number, part) in numbers.iter_mut().zip(&parts) {
-        *number = i64::from(digits(part).filter(|_| part.len() <= 2).ok_or_else(fault)?);
+    for (at, (number, part)) in numbers.iter_mut().zip(&parts).enumerate() {
+        let is_left_out = at > 0 && part.is_empty();
+        let known = if is_left_out { Some(0) } else { digits(part) };
+        *number = i64::from(known.filter(|_| part.len() <= 2).ok_or_else(fault)?);
     }
     let [mut hour, minute, second] = numbers;
     let range = || format!("{} is out of range for a time", quote(text));
@@ -53,7 +56,7 @@ fn too_fine(text: &str) -> String {
 
 /// Microseconds of the digits behind a point; the inner error is for lost digits.
 fn micros(fraction: &str) -> Option<Result<i64, ()>> {
-    if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let (kept, lost) = fraction.split_at(fraction.len().min(6));
@@ -93,13 +96,15 @@ mod tests {
             ("1:30PM", "13:30:00"),
             ("040506", "04:05:06"),
             ("0405", "04:05:00"),
+            ("10:", "10:00:00"),
+            ("10::30.", "10:00:30"),
         ] {
             assert_eq!(parse(text).map(show).as_deref(), Ok(wanted), "{text}");
         }
         for text in ["24:00:01", "25:00", "10:60", "10:20:61", "13:00 PM", "0:30 AM"] {
             assert!(parse(text).is_err_and(|error| error.contains("out of range")), "{text}");
         }
-        for text in ["", "x", "10", "10:", "10:20.5", "10:20:30:40", "10:20:30.", "-1:00"] {
+        for text in ["", "x", "10", ":20", "10:20.5", "10:20:30:40", "10:x", "-1:00"] {
             assert!(parse(text).is_err_and(|error| error.contains("is not a time")), "{text}");
         }
         assert!(parse("10:20:30.1234567").is_err_and(|error| error.contains("finer")));

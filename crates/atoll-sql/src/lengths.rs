@@ -43,6 +43,14 @@ pub(crate) fn assigned(text: &str, data_type: DataType) -> Result<&str, String> 
     }
 }
 
+/// As [`assigned`], for rows that come as Arrow data.
+///
+/// # Errors
+/// As there.
+pub fn text_in_column(text: &str, data_type: DataType) -> Result<&str, String> {
+    assigned(text, data_type)
+}
+
 /// The text as a cast that is written makes it: what is too long is cut off.
 pub(crate) fn cut(text: &str, data_type: DataType) -> &str {
     stored(split(text, limit(data_type)).0, data_type)

@@ -76,6 +76,7 @@ pub use infer::{Created, create_table_from, narrowest_column_type};
 pub use input::Input;
 pub use interrupt::Question;
 pub use isolation::{database_options, default_scheme, lock_timeout};
+pub use lengths::text_in_column;
 pub use limits::{QueryLimits, QueryMemory, query_limits, set_query_limits};
 pub use literal::Literal;
 pub use load::{Format, LoadOptions, Loaded, OnConflict, Progress};
@@ -83,7 +84,9 @@ pub use names::{quoted_if_needed, tablespace_name};
 pub use result::QueryResult;
 pub use rows::{FromRow, FromValue, Params, Row};
 pub use session::{AsStatement, Description, Outcome, PreparedStatement, SqlSession};
-pub use show::{date as show_date, moment as show_moment, timestamp as show_timestamp};
+pub use show::{
+    date as show_date, moment as show_moment, time as show_time, timestamp as show_timestamp,
+};
 pub use statement_end::{StatementScanner, statement_is_complete};
 pub use stream::QueryStream;
 pub use wording::in_words_of_sql;

@@ -235,8 +235,8 @@ pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Case> {
         }
         let mut aligned = aligned(all, Number::operand)?.into_iter();
         let value = aligned.next().unwrap_or(value);
-        if value.number().is_some_and(Number::is_float) {
-            // DataFusion looks for the value by its bits.
+        if value.number().is_some_and(Number::is_float) || value.is_uuid() {
+            // DataFusion looks for the value by its bits, and not among bytes of one width.
             for when in aligned.by_ref() {
                 let compared = compare(value.clone(), Operator::Eq, when)?;
                 compared_whens.push(Typed::of(compared, ArrowType::Boolean));

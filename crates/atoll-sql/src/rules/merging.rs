@@ -1,4 +1,4 @@
-//! `coalesce`, `greatest` and `least` while a statement is planned: they return the type that they
+//! `coalesce`, `greatest`, `least` and `nullif` while a statement is planned: they return the type that they
 //! will have once their quoted literals have the type of the other arguments.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::common_type;
 
 /// The functions of this module.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
-    [core::coalesce(), core::greatest(), core::least()]
+    [core::coalesce(), core::greatest(), core::least(), core::nullif()]
         .map(|builtin| {
             let signature = Signature::user_defined(Volatility::Immutable);
             ScalarUDF::from(Merging { builtin, signature })

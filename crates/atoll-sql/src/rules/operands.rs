@@ -6,7 +6,7 @@
 
 use arrow_schema::{DataType as ArrowType, IntervalUnit};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator, ScalarUDF, lit};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, ScalarUDF, lit};
 
 use super::arith::Arithmetic;
 use super::canonical::canonical;
@@ -240,13 +240,17 @@ pub(crate) fn kept_by_nullif(value: Typed, other: &Typed) -> Result<Typed> {
     value.into_type(&wanted.arrow())
 }
 
-/// A key of an order: DataFusion cannot keep a frame over bytes, but over the text that stands for
-/// them, which has the same order.
+/// A key of an order: DataFusion cannot keep a frame over bytes and times of day, but over the text
+/// or the number that stands for them, which has the same order.
 pub(crate) fn frame_key(value: Typed) -> Result<Expr> {
     match value.arrow {
-        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => {
+        ArrowType::Binary
+        | ArrowType::LargeBinary
+        | ArrowType::BinaryView
+        | ArrowType::FixedSizeBinary(_) => {
             value.into_type(&ArrowType::Utf8View).map(|value| value.expr)
         }
+        ArrowType::Time64(_) => Ok(Expr::Cast(Cast::new(Box::new(value.expr), ArrowType::Int64))),
         _ => Ok(value.expr),
     }
 }

@@ -14,7 +14,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_array::Array;
 use atoll::{Database, Durability, Snapshot};
 use sqlparser::ast::{ObjectType, Set, Statement};
 
@@ -30,7 +29,7 @@ use crate::rows::Params;
 use crate::settings::{self, Assignment, Setting, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
-use crate::{copy, ddl, names, query, show, zone};
+use crate::{copy, ddl, names, query, zone};
 
 pub use self::describe::Description;
 pub use self::outcome::Outcome;
@@ -351,12 +350,6 @@ impl SqlSession {
             )
             .with_hint(Some("change the database in the process that owns it".to_owned()))),
         }
-    }
-
-    /// The text of a value of a result that has dates or times, as this session writes it; `None` for
-    /// a value of another type.
-    pub fn show_moment(&self, array: &dyn Array, row: usize) -> Option<String> {
-        zone::with(self.settings.now().zone, || show::moment(array, row))
     }
 
     fn set(&mut self, assignment: Assignment, tag: &str) -> Result<Outcome, SqlError> {

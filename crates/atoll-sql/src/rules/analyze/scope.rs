@@ -233,8 +233,11 @@ impl Scope<'_> {
                 let (value, other) = (value.narrowed()?, other.narrowed()?);
                 if value.arrow == other.arrow && !value.arrow.is_floating() {
                     // The function names its argument once, where nested ones would grow by powers.
+                    let character = value.character;
                     let args = vec![value.expr, other.expr];
-                    return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
+                    let func = merging::builtin(func);
+                    let call = Expr::ScalarFunction(ScalarFunction { func, args });
+                    return Ok(lengths::merged(call, &[character]));
                 }
                 let is_equal = operands::compare(value.clone(), Operator::Eq, other.clone())?;
                 let result = operands::kept_by_nullif(value, &other)?;
