@@ -2,7 +2,7 @@
 
 use atoll::DAY_MICROS;
 
-use crate::text::{digits, quote};
+use crate::written::{digits, quote};
 
 const SECOND: i64 = 1_000_000;
 

@@ -37,7 +37,7 @@ use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TypeNames};
-use crate::rules::{at_zone, extreme, grouped, merging, moments, quantified, sum};
+use crate::rules::{at_zone, extreme, grouped, merging, quantified, sum, temporal};
 use crate::short::compile::expr::NOW;
 use crate::{depth, limits, panics, query_error, zone};
 
@@ -215,7 +215,7 @@ impl AnalyzerRule for NowIsAParameter {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> DataFusionResult<LogicalPlan> {
         let parameter = |expr: Expr| match &expr {
             Expr::ScalarFunction(call) if call.func.name() == "now" => {
-                let field = Some(Arc::new(Field::new(NOW, moments::instant(), true)));
+                let field = Some(Arc::new(Field::new(NOW, temporal::instant(), true)));
                 let now = Placeholder::new_with_field(NOW.to_owned(), field);
                 Ok(Transformed::yes(Expr::Placeholder(now)))
             }

@@ -4,10 +4,15 @@
 //! values compare as texts do, and are there again in results, which show `n` characters.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use atoll::DataType;
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, StringViewArray};
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
+use arrow_schema::{DataType as ArrowType, Field};
+use atoll::{CHARACTER, CHARACTERS_MAX, DataType};
 
-use crate::text::quote;
+use crate::written::quote;
 
 /// The first characters of a text, and whether it has only blanks behind them.
 fn split(text: &str, most: u32) -> (&str, bool) {
@@ -63,6 +68,31 @@ pub(crate) fn padded(text: &str, characters: u32) -> Cow<'_, str> {
         0 => Cow::Borrowed(text),
         _ => Cow::Owned(format!("{text}{}", " ".repeat(missing))),
     }
+}
+
+/// A field with the extension type of `character(n)`.
+pub(crate) fn as_character(field: Field, most: u32) -> Field {
+    let name = (EXTENSION_TYPE_NAME_KEY.to_owned(), CHARACTER.to_owned());
+    let parameter = (EXTENSION_TYPE_METADATA_KEY.to_owned(), most.to_string());
+    field.with_metadata([name, parameter].into())
+}
+
+/// The characters of a field of the type `character(n)`.
+pub(crate) fn character(field: &Field) -> Option<u32> {
+    let is_it = field.extension_type_name() == Some(CHARACTER);
+    if is_it { field.extension_type_metadata()?.parse().ok() } else { None }
+}
+
+/// The field of a `character(n)` of whatever length.
+pub(crate) fn any_character() -> Field {
+    as_character(Field::new("", ArrowType::Utf8View, true), CHARACTERS_MAX)
+}
+
+/// An array of a result as it is shown: with the blanks at the end of a `character(n)`.
+pub(crate) fn padded_array(array: &ArrayRef, field: &Field) -> ArrayRef {
+    let Some(most) = character(field) else { return Arc::clone(array) };
+    let texts = array.as_string_view().iter();
+    Arc::new(texts.map(|text| text.map(|text| padded(text, most))).collect::<StringViewArray>())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 mod array_text;
 mod arrow_value;
 mod bulk;
+mod calendar;
 mod clauses;
 mod clock;
 mod copy;
@@ -38,6 +39,7 @@ mod limits;
 mod literal;
 mod live;
 mod load;
+mod moment;
 mod names;
 mod output_names;
 mod panics;
@@ -68,6 +70,7 @@ mod types;
 mod uuid;
 mod watch;
 mod wording;
+mod written;
 mod zone;
 
 pub use copy::copy_from;
@@ -80,13 +83,12 @@ pub use lengths::text_in_column;
 pub use limits::{QueryLimits, QueryMemory, query_limits, set_query_limits};
 pub use literal::Literal;
 pub use load::{Format, LoadOptions, Loaded, OnConflict, Progress};
+pub use moment::{show_moment, show_time};
 pub use names::{quoted_if_needed, tablespace_name};
 pub use result::QueryResult;
 pub use rows::{FromRow, FromValue, Params, Row};
 pub use session::{AsStatement, Description, Outcome, PreparedStatement, SqlSession};
-pub use show::{
-    date as show_date, moment as show_moment, time as show_time, timestamp as show_timestamp,
-};
+pub use show::{date as show_date, timestamp as show_timestamp};
 pub use statement_end::{StatementScanner, statement_is_complete};
 pub use stream::QueryStream;
 pub use wording::in_words_of_sql;

@@ -16,8 +16,7 @@ use sqlparser::ast::{
 };
 
 use crate::parse::MARK;
-use crate::rules::lengths;
-use crate::{names, types};
+use crate::{lengths, names, types};
 
 /// Gives names to the columns of a query, of its subqueries in FROM and of those behind WITH.
 pub(crate) fn give(statement: &mut Statement) {
@@ -62,7 +61,7 @@ pub(crate) fn shown_batch(batch: RecordBatch) -> Result<RecordBatch> {
         return Ok(batch);
     }
     let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(array, field)| lengths::padded(array, field)).collect();
+    let columns = columns.map(|(array, field)| lengths::padded_array(array, field)).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }

@@ -314,8 +314,8 @@ fn of_name(name: &ObjectName) -> Option<Setting> {
 
 fn unknown(what: &str) -> SqlError {
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the settings are durability, synchronous_commit, TimeZone, lock_timeout, statement_timeout and \
-             idle_in_transaction_session_timeout"
+        "the settings are durability, synchronous_commit, TimeZone, lock_timeout, \
+             statement_timeout and idle_in_transaction_session_timeout"
             .to_owned(),
     ))
 }

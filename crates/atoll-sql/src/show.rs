@@ -1,13 +1,6 @@
 //! Values as text, as PostgreSQL writes them in its ISO style.
 
-use arrow_array::Array;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, Time64MicrosecondType, TimestampMicrosecondType};
-use arrow_schema::{DataType as ArrowType, Field, TimeUnit};
-use atoll::UUID;
-
-use crate::text::DAY_US;
-use crate::{clock, uuid, zone};
+use crate::calendar::DAY_US;
 
 /// A number's shortest digits that read back as the same number, with an exponent where PostgreSQL
 /// writes one: below -4, and from 15 digits (`real`: 6) on.
@@ -108,32 +101,6 @@ pub fn timestamp(micros: i64) -> String {
         _ => format!(".{fraction:06}").trim_end_matches('0').to_owned(),
     };
     format!("{shown} {hour:02}:{minute:02}:{second:02}{fraction}{era}")
-}
-
-/// The text of a date, a time, a timestamp, an instant or a UUID in an array, of whatever year; `None`
-/// for values of other types. An instant is in the zone of the last statement of this thread.
-pub fn moment(array: &dyn Array, field: &Field, row: usize) -> Option<String> {
-    match array.data_type() {
-        ArrowType::Date32 => Some(date(array.as_primitive::<Date32Type>().value(row))),
-        ArrowType::Timestamp(TimeUnit::Microsecond, None) => {
-            Some(timestamp(array.as_primitive::<TimestampMicrosecondType>().value(row)))
-        }
-        ArrowType::Timestamp(TimeUnit::Microsecond, Some(_)) => {
-            Some(zone::show(array.as_primitive::<TimestampMicrosecondType>().value(row)))
-        }
-        ArrowType::Time64(TimeUnit::Microsecond) => {
-            Some(clock::show(array.as_primitive::<Time64MicrosecondType>().value(row)))
-        }
-        ArrowType::FixedSizeBinary(_) if field.extension_type_name() == Some(UUID) => {
-            Some(uuid::show(array.as_fixed_size_binary().value(row)))
-        }
-        _ => None,
-    }
-}
-
-/// A time of day as `HH:MM:SS[.ffffff]`.
-pub fn time(micros: i64) -> String {
-    clock::show(micros)
 }
 
 /// Bytes as `\x` and hexadecimal digits.

@@ -7,14 +7,11 @@ use std::num::IntErrorKind;
 use std::str::FromStr;
 
 use atoll::{DataType, Value};
-use chrono::{NaiveDate, NaiveTime, Timelike};
 
+pub(crate) use crate::calendar::DAY_US;
+use crate::calendar::{date_parts, timestamp_and_zone};
+pub(crate) use crate::written::quote;
 use crate::{clock, lengths, uuid, zone};
-
-/// Microseconds of a day.
-pub(crate) const DAY_US: i64 = 86_400_000_000;
-/// Longest piece of a bad value that a message repeats, in characters.
-const QUOTED_MAX: usize = 60;
 
 /// Reads a value of a type.
 ///
@@ -61,15 +58,6 @@ pub(crate) fn time(text: &str) -> Result<i64, String> {
         let (micros, _) = timestamp_and_zone(text.trim(), "time").map_err(|_| error)?;
         Ok(micros.rem_euclid(DAY_US))
     })
-}
-
-/// A value as a message shows it: in quotes, shortened, without control characters.
-pub(crate) fn quote(text: &str) -> String {
-    let mut shown: String = text.chars().take(QUOTED_MAX).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    format!("\"{}\"", shown.replace(char::is_control, "?"))
 }
 
 /// The range of an integer type, for messages.
@@ -129,28 +117,6 @@ pub(crate) fn date(text: &str) -> Result<i32, String> {
     i32::try_from(micros / DAY_US).map_err(|_| fault("is not a date"))
 }
 
-fn date_parts(text: &str) -> Option<i32> {
-    let mut parts = text.splitn(3, '-');
-    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
-    if year.len() != 4 {
-        return None;
-    }
-    let (day, is_before) = match day.strip_suffix(" BC") {
-        Some(day) => (day, true),
-        None => (day, false),
-    };
-    let year = digits(year)? as i32;
-    let year = if is_before { 1 - year } else { year };
-    let date = NaiveDate::from_ymd_opt(year, digits(month)?, digits(day)?)?;
-    Some(date.to_epoch_days())
-}
-
-/// Digits only, unlike `parse`, which takes a sign as well.
-pub(crate) fn digits(text: &str) -> Option<u32> {
-    let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if all { text.parse().ok() } else { None }
-}
-
 /// Microseconds since 1970-01-01 00:00 of `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]`, with `T` for the
 /// space and `Z` behind it if one likes.
 pub(crate) fn timestamp(text: &str) -> Result<i64, String> {
@@ -162,50 +128,6 @@ pub(crate) fn timestamp(text: &str) -> Result<i64, String> {
         ));
     }
     Ok(micros)
-}
-
-/// A timestamp, and the zone that is written behind it.
-pub(crate) fn timestamp_and_zone<'t>(text: &'t str, what: &str) -> Result<(i64, &'t str), String> {
-    let fault = || format!("{} is not a {what}; write YYYY-MM-DD HH:MM:SS", quote(text));
-    let (day, rest) = match text.find([' ', 'T', 't']) {
-        Some(at) => (&text[..at], text[at + 1..].trim_start()),
-        None => (text, ""),
-    };
-    let days = i64::from(date_parts(day).ok_or_else(fault)?);
-    if rest.is_empty() {
-        return if day.len() == text.len() { Ok((days * DAY_US, "")) } else { Err(fault()) };
-    }
-    let is_zone = |c: char| c.is_ascii_alphabetic() || matches!(c, '+' | '-');
-    let (time, zone) = match rest.find(is_zone) {
-        Some(at) => rest.split_at(at),
-        None => (rest, ""),
-    };
-    let time = match time.trim_end() {
-        // A day in a zone.
-        "" if !zone.is_empty() => 0,
-        time => time_of_day(time).ok_or_else(fault)??,
-    };
-    Ok((days * DAY_US + time, zone))
-}
-
-/// Microseconds of a day of `HH:MM[:SS[.ffffff]]`; the inner error is for lost digits.
-fn time_of_day(text: &str) -> Option<Result<i64, String>> {
-    let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let mut parts = clock.splitn(3, ':');
-    let hour = digits(parts.next()?)?;
-    let minute = digits(parts.next()?)?;
-    let second = parts.next().map_or(Some(0), digits)?;
-    let time = NaiveTime::from_hms_opt(hour, minute, second)?;
-    digits(fraction.get(..1)?)?;
-    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let (kept, lost) = fraction.split_at(fraction.len().min(6));
-    if lost.bytes().any(|byte| byte != b'0') {
-        return Some(Err(format!("{} is finer than a microsecond", quote(text))));
-    }
-    let micros = digits(&format!("{kept:0<6}"))?;
-    Some(Ok(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(micros)))
 }
 
 /// Bytes: `\x` and hexadecimal digits, or the text's own bytes, in which `\\` is a backslash and

@@ -6,7 +6,7 @@ use atoll::{BINARY, CHARACTERS_MAX, DataType};
 use sqlparser::ast::{CharacterLength, DataType as SqlType, ExactNumberInfo, TimezoneInfo};
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::rules::lengths;
+use crate::lengths;
 
 /// Most digits of a decimal.
 const DECIMAL_PRECISION_MAX: u8 = 38;

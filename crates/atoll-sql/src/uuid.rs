@@ -1,13 +1,13 @@
 //! UUIDs as text.
 
-use crate::text::quote;
+use crate::written::quote;
 
 /// Bytes of one.
 pub(crate) type Bytes = [u8; 16];
 
 /// Reads 32 hexadecimal digits in upper or lower case, with a hyphen behind any group of four, in
-/// braces if one likes; or `\x` and the digits, since an expression cannot tell a `binary(16)` from a
-/// UUID.
+/// braces if one likes; or `\x` and the digits, since an expression cannot tell a `binary(16)` from
+/// a UUID.
 ///
 /// # Errors
 /// One clause that repeats the text.

@@ -13,8 +13,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone};
 use chrono_tz::{TZ_VARIANTS, Tz};
 
+use crate::calendar::timestamp_and_zone;
 use crate::show;
-use crate::text::{self, quote};
+use crate::written::{digits, quote};
 
 /// Largest offset from UTC, in seconds; that of PostgreSQL.
 const OFFSET_MAX: i32 = 16 * 3600 - 1;
@@ -74,8 +75,8 @@ impl Zone {
         exact.or_else(|| TZ_VARIANTS.iter().find(is_it).copied()).map(Self::Named)
     }
 
-    /// The zone that a setting or `AT TIME ZONE` names. As in PostgreSQL, an offset with minutes has
-    /// the sign of POSIX, where west is positive.
+    /// The zone that a setting or `AT TIME ZONE` names. As in PostgreSQL, an offset with minutes
+    /// has the sign of POSIX, where west is positive.
     pub(crate) fn specified(text: &str) -> Option<Self> {
         if let Ok(hours) = text.trim().parse::<f64>() {
             return Self::of_hours(hours);
@@ -164,18 +165,18 @@ impl fmt::Display for Zone {
 
 /// Seconds of `+HH`, `+HHMM`, `+HH:MM` or `+HH:MM:SS`.
 fn offset(text: &str) -> Option<i32> {
-    let (sign, digits) = match text.split_at_checked(1)? {
-        ("+", digits) => (1, digits),
-        ("-", digits) => (-1, digits),
+    let (sign, rest) = match text.split_at_checked(1)? {
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
         _ => return None,
     };
-    let parts: Vec<&str> = match (digits.contains(':'), digits.len()) {
-        (false, 1 | 2) => vec![digits],
+    let parts: Vec<&str> = match (rest.contains(':'), rest.len()) {
+        (false, 1 | 2) => vec![rest],
         (false, 3 | 4) => {
-            let (hours, minutes) = digits.split_at_checked(digits.len() - 2)?;
+            let (hours, minutes) = rest.split_at_checked(rest.len() - 2)?;
             vec![hours, minutes]
         }
-        (true, _) => digits.split(':').collect(),
+        (true, _) => rest.split(':').collect(),
         _ => return None,
     };
     if parts.len() > 3 || parts.iter().any(|part| part.len() > 2) {
@@ -183,7 +184,7 @@ fn offset(text: &str) -> Option<i32> {
     }
     let mut seconds = 0;
     for (part, unit) in parts.iter().zip([3600, 60, 1]) {
-        let number = i32::try_from(text::digits(part)?).ok()?;
+        let number = i32::try_from(digits(part)?).ok()?;
         if unit < 3600 && number > 59 {
             return None;
         }
@@ -210,7 +211,7 @@ fn shown_offset(seconds: i32) -> String {
 /// # Errors
 /// One clause that repeats the text and says why it is not an instant.
 pub(crate) fn parse(text: &str) -> Result<i64, String> {
-    let (local, written) = text::timestamp_and_zone(text.trim(), "timestamp with time zone")?;
+    let (local, written) = timestamp_and_zone(text.trim(), "timestamp with time zone")?;
     let zone = match written {
         "" => current(),
         name => Zone::named(name)

@@ -61,7 +61,7 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// The type whose values and layout this one has (`TYPE-1`).
+    /// The type with the values and the layout that this one has (`TYPE-1`).
     pub const fn stored_as(self) -> Self {
         match self {
             Self::Varchar(_) | Self::Char(_) => Self::Text,

@@ -80,9 +80,10 @@ pub fn parts(types: impl Iterator<Item = DataType>) -> Box<[Part]> {
     parts.collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Whether the primary key is one `bigint`.
+/// Whether the primary key is one column with the values of a `bigint`.
 pub fn is_int64(schema: &Schema) -> bool {
-    matches!(schema.primary_key(), [at] if schema.columns()[*at].data_type.stored_as() == DataType::Int64)
+    let [at] = schema.primary_key() else { return false };
+    schema.columns()[*at].data_type.stored_as() == DataType::Int64
 }
 
 /// The word that holds the columns of a key side by side, if they fit in one ([`parts`]). `None`

@@ -58,8 +58,8 @@ pub(crate) struct Known {
     declared: Mutex<Vec<Declared>>,
 }
 
-/// The version of the catalog, as statements of a session in this zone see it: what a text means may
-/// depend on the zone (`ZONE-1`), and a plan is kept with what its constants mean.
+/// The version of the catalog, as statements of a session in this zone see it: what a text means
+/// may depend on the zone (`ZONE-1`), and a plan is kept with what its constants mean.
 pub(crate) fn version(db: &Database) -> u64 {
     db.catalog_version() ^ zone::current().mark()
 }

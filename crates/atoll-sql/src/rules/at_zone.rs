@@ -12,9 +12,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::moments::instant;
 use super::plan_error;
-use super::temporal::{TIMESTAMP, out_of_range};
+use super::temporal::{TIMESTAMP, instant, out_of_range};
 use super::typed::Typed;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::query_error::external;

@@ -1,17 +1,15 @@
 //! Texts with a limit of characters in expressions.
 //!
 //! An expression of the type `varchar(n)` is a text. One of `character(n)` has the extension type
-//! [`CHARACTER`] in its field; its values are as they are stored, without the blanks at their end
-//! (`LENGTH-1`).
+//! [`atoll::CHARACTER`] in its field; its values are as they are stored, without the blanks at
+//! their end (`LENGTH-1`).
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
-use arrow_array::StringViewArray;
 use arrow_array::cast::AsArray;
-use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
+use arrow_array::{ArrayRef, StringViewArray};
 use arrow_schema::{DataType as ArrowType, Field, FieldRef};
-use atoll::{CHARACTER, CHARACTERS_MAX, DataType};
+use atoll::DataType;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -19,7 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use super::typed::Typed;
-use crate::lengths;
+use crate::lengths::{self, as_character, character, padded_array};
 
 /// Marks the type `varchar(n)` in a cast.
 const VARCHAR: &str = "atoll.varchar";
@@ -37,27 +35,10 @@ pub(crate) fn wanted(data_type: DataType) -> Option<Field> {
     }
 }
 
-fn as_character(field: Field, most: u32) -> Field {
-    let name = (EXTENSION_TYPE_NAME_KEY.to_owned(), CHARACTER.to_owned());
-    let parameter = (EXTENSION_TYPE_METADATA_KEY.to_owned(), most.to_string());
-    field.with_metadata([name, parameter].into())
-}
-
 /// The limit to which a cast cuts.
 pub(crate) fn limit_of(field: &Field) -> Option<DataType> {
     let varchar = field.metadata().get(VARCHAR).and_then(|most| most.parse().ok());
     varchar.map(DataType::Varchar).or_else(|| character(field).map(DataType::Char))
-}
-
-/// The characters of a field of the type `character(n)`.
-pub(crate) fn character(field: &Field) -> Option<u32> {
-    let is_it = field.extension_type_name() == Some(CHARACTER);
-    if is_it { field.extension_type_metadata()?.parse().ok() } else { None }
-}
-
-/// The field of a `character(n)` of whatever length.
-pub(crate) fn any_character() -> Field {
-    as_character(Field::new("", ArrowType::Utf8View, true), CHARACTERS_MAX)
 }
 
 /// The values of a `character(n)` as texts with the blanks at their end, as `LIKE` sees them.
@@ -79,15 +60,6 @@ pub(crate) fn merged(expr: Expr, characters: &[Option<u32>]) -> Expr {
         }
         _ => expr,
     }
-}
-
-/// An array of a result as it is shown: with the blanks at the end of a `character(n)`.
-pub(crate) fn padded(array: &ArrayRef, field: &Field) -> ArrayRef {
-    let Some(most) = character(field) else { return Arc::clone(array) };
-    let texts = array.as_string_view().iter();
-    Arc::new(
-        texts.map(|text| text.map(|text| lengths::padded(text, most))).collect::<StringViewArray>(),
-    )
 }
 
 /// A text cut to its limit.
@@ -143,7 +115,7 @@ impl ScalarUDFImpl for Pad {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let field = as_character(Field::new("", ArrowType::Utf8View, true), self.most);
         let texts = args.args[0].to_array(args.number_rows)?;
-        Ok(ColumnarValue::Array(padded(&texts, &field)))
+        Ok(ColumnarValue::Array(padded_array(&texts, &field)))
     }
 }
 

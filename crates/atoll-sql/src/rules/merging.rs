@@ -1,5 +1,5 @@
-//! `coalesce`, `greatest`, `least` and `nullif` while a statement is planned: they return the type that they
-//! will have once their quoted literals have the type of the other arguments.
+//! `coalesce`, `greatest`, `least` and `nullif` while a statement is planned: they return the type
+//! that they will have once their quoted literals have the type of the other arguments.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Arithmetic of instants and times of day.
 //!
 //! `MOMENT-1`: as in PostgreSQL, months and days are added to the local time of the session's zone
-//! (`ZONE-1`), and what is left of an interval to the instant. A time of day goes round at midnight.
+//! (`ZONE-1`), and what is left of an interval to the instant. A time of day goes round at
+//! midnight.
 
 use std::sync::Arc;
 
@@ -21,17 +22,9 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::temporal::{TIMESTAMP, out_of_range};
+use super::temporal::{TIME, TIMESTAMP, instant, out_of_range};
 use super::typed::Typed;
 use crate::zone::{self, Zone};
-
-/// Times of day.
-pub(crate) const TIME: ArrowType = ArrowType::Time64(TimeUnit::Microsecond);
-
-/// Instants of columns and expressions.
-pub(crate) fn instant() -> ArrowType {
-    ArrowType::Timestamp(TimeUnit::Microsecond, Some(atoll::UTC.into()))
-}
 
 /// Of two types of moments that are compared or merged, the one that both become: a date is a
 /// timestamp at midnight, and a timestamp an instant in the session's zone.

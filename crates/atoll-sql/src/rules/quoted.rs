@@ -55,13 +55,13 @@ impl ExprPlanner for QuotedLiterals {
             a.result(operation, b).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
         }
         let is_new = |side: &Typed| {
-            side.arrow == moments::TIME || side.arrow == moments::instant() || side.is_uuid()
+            side.arrow == temporal::TIME || side.arrow == temporal::instant() || side.is_uuid()
         };
-        if arithmetic.is_none() && (is_new(&left) || is_new(&right)) {
-            if let Some(op) = compared(&raw.op) {
-                // Refused in our words, too.
-                comparison(left.clone(), op, right.clone())?;
-            }
+        if let Some(op) = compared(&raw.op)
+            && (is_new(&left) || is_new(&right))
+        {
+            // Refused in our words, too.
+            comparison(left.clone(), op, right.clone())?;
         }
         if let Some(operation) = arithmetic {
             let op = match operation {
@@ -75,7 +75,7 @@ impl ExprPlanner for QuotedLiterals {
             }
         }
         let is_time = |side: &Typed| {
-            moments::common(&side.arrow, &side.arrow).is_some() || side.arrow == moments::TIME
+            moments::common(&side.arrow, &side.arrow).is_some() || side.arrow == temporal::TIME
         };
         // What is added to a date may be days or an interval; the planner decides.
         let is_open = arithmetic == Some(Operation::Add) && (is_time(&left) || is_time(&right));

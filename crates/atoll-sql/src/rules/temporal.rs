@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 use sqlparser::ast::{DataType as SqlType, ExactNumberInfo};
 
 use super::number::{DIGITS_MAX, Number, Operation};
-use super::{lengths, moments, plan_error};
+use super::{lengths, plan_error};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::query_error::external;
 use crate::text::DAY_US;
@@ -29,6 +29,14 @@ use crate::types;
 
 /// Timestamps of columns and expressions.
 pub(crate) const TIMESTAMP: ArrowType = ArrowType::Timestamp(TimeUnit::Microsecond, None);
+
+/// Times of day.
+pub(crate) const TIME: ArrowType = ArrowType::Time64(TimeUnit::Microsecond);
+
+/// Instants of columns and expressions.
+pub(crate) fn instant() -> ArrowType {
+    ArrowType::Timestamp(TimeUnit::Microsecond, Some(atoll::UTC.into()))
+}
 
 /// The name of [`Now::local`].
 pub(crate) const LOCAL: &str = "localtimestamp";
@@ -340,7 +348,7 @@ impl ScalarUDFImpl for Now {
     }
 
     fn return_type(&self, _: &[ArrowType]) -> Result<ArrowType> {
-        Ok(if self.name == LOCAL { TIMESTAMP } else { moments::instant() })
+        Ok(if self.name == LOCAL { TIMESTAMP } else { instant() })
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -8,10 +8,10 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 
+use super::cast;
 use super::number::{DIGITS_MAX, Number};
-use super::{cast, lengths};
 use crate::wording::in_sql;
-use crate::{text, types};
+use crate::{lengths, text, types};
 
 /// An expression and its type.
 #[derive(Debug, Clone)]

@@ -53,9 +53,9 @@ fn parameters_have_the_types_of_their_places() {
         let (at, day) = (Literal::Instant(1_500_000), Literal::Time(3_600_000_000));
         [Literal::Integer(1), text(v), text("a "), at, day, Literal::Uuid(uuid)]
     };
-    let error = session.execute_with(insert, &values("abcd")).unwrap_err();
+    let error = session.execute_with(insert, values("abcd")).unwrap_err();
     assert_eq!(error.sqlstate(), "22001", "{error:?}");
-    session.execute_with(insert, &values("abc")).unwrap();
+    session.execute_with(insert, values("abc")).unwrap();
     let all = "SELECT id FROM t WHERE v = $1 AND c = $2 AND at = $3 AND day = $4 AND u = $5";
     let found = [
         text("abc"),

@@ -24,8 +24,8 @@ use crate::rules::grouped::OtherName;
 use crate::rules::quantified::{self, Quantified};
 use crate::rules::typed::Typed;
 use crate::rules::{
-    absolute, at_zone, cast, common_type, extreme, frame, guard, lengths, merging, moments,
-    operands, plan_error, sum, temporal,
+    absolute, at_zone, cast, common_type, extreme, frame, guard, lengths, merging, operands,
+    plan_error, sum, temporal,
 };
 
 /// The columns that the expressions of a node can refer to.
@@ -257,17 +257,17 @@ impl Scope<'_> {
                 return at_zone::call(zone, moment);
             }
             temporal::LOCAL if typed.is_empty() => {
-                let now = Typed::of(func_now(), moments::instant());
+                let now = Typed::of(func_now(), temporal::instant());
                 return now.into_type(&temporal::TIMESTAMP).map(|local| local.expr);
             }
             "date_trunc" if typed.len() == 2 => {
                 let (moment, unit) = (typed.remove(1), typed.remove(0));
                 let moment = operands::as_moment(moment)?;
-                if moment.arrow == moments::instant() {
+                if moment.arrow == temporal::instant() {
                     let local = moment.into_type(&temporal::TIMESTAMP)?;
                     let cut = temporal::date_trunc().call(vec![unit.expr, local.expr]);
                     let cut = Typed::of(cut, temporal::TIMESTAMP);
-                    return cut.into_type(&moments::instant()).map(|cut| cut.expr);
+                    return cut.into_type(&temporal::instant()).map(|cut| cut.expr);
                 }
                 if moment.arrow == temporal::TIMESTAMP {
                     return Ok(temporal::date_trunc().call(vec![unit.expr, moment.expr]));

@@ -13,14 +13,14 @@ use super::{Compiler, NotShort};
 use crate::parameter_name;
 use crate::rules::number::Number;
 use crate::rules::quantified::Quantified;
-use crate::rules::{arith, canonical, cast, lengths, moments};
+use crate::rules::{arith, canonical, cast, temporal};
 use crate::short::list::ListSlot;
 use crate::short::scalar::{
     self, Arithmetic, Branches, ByArrow, Comparison, Conversion, Scalar, Slot,
 };
 use crate::short::value;
-use crate::types;
 use crate::wording::in_sql;
+use crate::{lengths, types};
 
 /// The identifier of the parameter that stands for the time at which the transaction began.
 pub(crate) const NOW: &str = "$now";
@@ -280,7 +280,7 @@ fn by_arrow(expr: &Expr, scope: &Scope<'_>, compiler: &mut Compiler) -> Result<S
             return Ok(Transformed::no(node));
         }
         let arrow = match &node {
-            Expr::Placeholder(one) if one.id == NOW => moments::instant(),
+            Expr::Placeholder(one) if one.id == NOW => temporal::instant(),
             _ => node.get_type(scope.schema)?,
         };
         match compile(&node, scope, compiler) {
