@@ -34,7 +34,7 @@ INTEGER_RANGES = {
 #: PostgreSQL's numbers of types.
 OIDS = {
     16: "bool", 17: "bytea", 20: "int8", 21: "int2", 23: "int4", 25: "text", 700: "float4",
-    701: "float8", 705: "text", 1043: "text", 1082: "date", 1083: "time", 1114: "timestamp",
+    701: "float8", 705: "text", 1042: "text", 1043: "text", 1082: "date", 1083: "time", 1114: "timestamp",
     1184: "timestamptz", 1186: "interval", 1700: "numeric", 2950: "uuid",
 }  # fmt: skip
 
