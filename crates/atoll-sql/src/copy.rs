@@ -16,6 +16,7 @@ use crate::interrupt::{Interrupt, Question};
 use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Sink, Source, Tally};
 use crate::parse::ExtraOption;
 use crate::settings::Choice;
+use crate::zone::{self, Zone};
 use crate::{csv, names, parquet, txn};
 
 impl Source {
@@ -86,7 +87,9 @@ pub fn copy_from(
     let (input, format, options) = (input.clone(), format.clone(), *options);
     let source = Source { table, input, format, columns: None, options, tally: Tally::default() };
     let interrupt = Interrupt::new(question, None, None);
-    source.load_alone(db, None, &interrupt, progress)?;
+    // No session says in which zone its instants are.
+    let load = || source.load_alone(db, None, &interrupt, progress);
+    zone::with(Zone::default(), load)?;
     Ok(source.tally.get())
 }
 

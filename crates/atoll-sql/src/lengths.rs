@@ -112,4 +112,23 @@ mod tests {
         assert_eq!((cut("äöüß", char), cut("a  def", char)), ("äöü", "a"));
         assert_eq!((padded("ä", 3), padded("abc", 3)), ("ä  ".into(), "abc".into()));
     }
+
+    #[test]
+    fn every_text_that_fits_is_read_back_as_it_is_shown() {
+        let mut state = 7u64;
+        for _ in 0..10_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let length = (state >> 60) as usize;
+            let text: String = (0..length)
+                .map(|at| ['a', ' ', 'ü', '\t'][(state >> (at * 2)) as usize % 4])
+                .collect();
+            for most in [15, 20] {
+                let stored = assigned(&text, DataType::Char(most));
+                let shown = stored.map(|stored| padded(stored, most).into_owned());
+                assert_eq!(shown, Ok(format!("{text:<width$}", width = most as usize)));
+                assert_eq!(assigned(&text, DataType::Varchar(most)), Ok(text.as_str()));
+                assert_eq!(cut(&text, DataType::Varchar(most)), text);
+            }
+        }
+    }
 }

@@ -62,6 +62,18 @@ pub(crate) fn merged(expr: Expr, characters: &[Option<u32>]) -> Expr {
     }
 }
 
+/// A cast that is written to a text with a limit.
+///
+/// # Errors
+/// A value that is no text and has no cast to one.
+pub(crate) fn cast(value: Typed, to: DataType) -> Result<Expr> {
+    let text = match value.is_open_parameter() {
+        true => value.with_parameter_type(&ArrowType::Utf8View),
+        false => value.into_type(&ArrowType::Utf8View)?,
+    };
+    Ok(cut(text.expr, to))
+}
+
 /// A text cut to its limit.
 pub(crate) fn cut(text: Expr, to: DataType) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);

@@ -39,6 +39,21 @@ pub(crate) fn common(left: &ArrowType, right: &ArrowType) -> Option<ArrowType> {
     Some(if a >= b { left.clone() } else { right.clone() })
 }
 
+/// The arguments of a function that takes moments apart: an instant counts by the local time of the
+/// session's zone, except for the seconds since 1970.
+pub(crate) fn apart(name: &str, arguments: Vec<Typed>) -> Result<Vec<Typed>> {
+    let is_epoch =
+        |one: &Typed| one.untyped().is_some_and(|part| part.eq_ignore_ascii_case("epoch"));
+    if !matches!(name, "date_part" | "to_char") || arguments.iter().any(is_epoch) {
+        return Ok(arguments);
+    }
+    let local = |one: Typed| match one.arrow == instant() {
+        true => one.into_type(&TIMESTAMP),
+        false => Ok(one),
+    };
+    arguments.into_iter().map(local).collect()
+}
+
 /// The operation of an operator on these types, if it is one of this module.
 fn operation(left: &ArrowType, op: Operator, right: &ArrowType) -> Option<(Operation, bool)> {
     let is_interval = |arrow: &ArrowType| *arrow == ArrowType::Interval(IntervalUnit::MonthDayNano);

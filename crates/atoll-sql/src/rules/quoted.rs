@@ -120,8 +120,7 @@ fn settled(expr: Expr, schema: &DFSchema) -> Result<Typed> {
             arithmetic(left, op, right).map(Transformed::yes)
         }
         Expr::Cast(Cast { expr, field }) if let Some(limit) = lengths::limit_of(&field) => {
-            let text = Typed::new(*expr, schema)?.into_type(field.data_type())?;
-            Ok(Transformed::yes(lengths::cut(text.expr, limit)))
+            lengths::cast(Typed::new(*expr, schema)?, limit).map(Transformed::yes)
         }
         Expr::Cast(Cast { expr, field }) => {
             let to = temporal::wanted_type(&field, &expr.get_type(schema)?);

@@ -82,6 +82,9 @@ fn parameters_have_the_types_of_their_places() {
     session.execute_with(update, &[text("xy  ")]).unwrap();
     let shown = "SELECT '[' || v || '][' || c || ']' FROM t";
     assert_eq!(rows(&mut session, shown, &[]), [["[xy ][xy]"]]);
+    let cut = [text("abcdef"), text("x")];
+    let casts = "SELECT $1::varchar(3), $2::char(3), count(*) FROM t";
+    assert_eq!(rows(&mut session, casts, &cut), [["abc", "x  ", "1"]]);
     let alone = "SELECT $1::text, $2::text, $3::text";
     let params = [Literal::Instant(0), Literal::Time(0), Literal::Uuid(uuid)];
     assert_eq!(

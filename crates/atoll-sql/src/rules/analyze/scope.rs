@@ -24,8 +24,8 @@ use crate::rules::grouped::OtherName;
 use crate::rules::quantified::{self, Quantified};
 use crate::rules::typed::Typed;
 use crate::rules::{
-    absolute, at_zone, cast, common_type, extreme, frame, guard, lengths, merging, operands,
-    plan_error, sum, temporal,
+    absolute, at_zone, cast, common_type, extreme, frame, guard, lengths, merging, moments,
+    operands, plan_error, sum, temporal,
 };
 
 /// The columns that the expressions of a node can refer to.
@@ -208,6 +208,7 @@ impl Scope<'_> {
         let ScalarFunction { func, args } = function;
         let mut typed: Vec<Typed> =
             args.into_iter().map(|arg| self.typed(arg)).collect::<Result<_>>()?;
+        typed = moments::apart(func.name(), typed)?;
         if func.inner().is::<OtherName>() {
             return Ok(typed.remove(0).expr);
         }
@@ -255,6 +256,10 @@ impl Scope<'_> {
             at_zone::NAME if typed.len() == 2 => {
                 let (moment, zone) = (typed.remove(1), typed.remove(0));
                 return at_zone::call(zone, moment);
+            }
+            "current_date" if typed.is_empty() => {
+                let now = Typed::of(func_now(), temporal::instant());
+                return now.into_type(&ArrowType::Date32).map(|today| today.expr);
             }
             temporal::LOCAL if typed.is_empty() => {
                 let now = Typed::of(func_now(), temporal::instant());
@@ -438,7 +443,7 @@ fn is_known(condition: &Expr) -> bool {
 /// A cast that is written.
 fn cast(value: Typed, field: &Field) -> Result<Expr> {
     if let Some(limit) = lengths::limit_of(field) {
-        return Ok(lengths::cut(value.into_type(field.data_type())?.expr, limit));
+        return lengths::cast(value, limit);
     }
     let to = temporal::wanted_type(field, &value.arrow);
     if value.character.is_some() && to == value.arrow {
