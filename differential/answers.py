@@ -7,6 +7,7 @@ bits, but for NaN; dates and timestamps as counts of days and microseconds since
 
 import math
 import struct
+import uuid
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -83,10 +84,14 @@ def moment_of_text(text):
         return text
     era = " BC" if text.endswith(" BC") else ""
     day, clock = text.removesuffix(" BC").split(" ")
-    hours, minutes, seconds = clock.split(":")
+    return day_of_text(day + era) * DAY_US + clock_of_text(clock)
+
+
+def clock_of_text(text):
+    hours, minutes, seconds = text.split(":")
     whole, _, fraction = seconds.partition(".")
     within = (int(hours) * 60 + int(minutes)) * 60 + int(whole)
-    return day_of_text(day + era) * DAY_US + within * 10**6 + int(f"{fraction:0<6}")
+    return within * 10**6 + int(f"{fraction:0<6}")
 
 
 #: How to read PostgreSQL's text of a value of each type.
@@ -100,6 +105,10 @@ READERS = {
     "bool": lambda text: text == "t",
     "date": day_of_text,
     "timestamp": moment_of_text,
+    # The zone of all sessions is UTC.
+    "timestamptz": lambda text: moment_of_text(text.replace("+00", "", 1)),
+    "time": clock_of_text,
+    "uuid": uuid.UUID,
     "text": str,
     "bytea": lambda text: bytes.fromhex(text[2:]),
 }
@@ -126,7 +135,11 @@ def of_arrow(table):
             column = column.cast(pyarrow.int32())
         elif str(column.type).startswith("timestamp"):
             column = column.cast(pyarrow.timestamp("us", column.type.tz)).cast(pyarrow.int64())
+        elif type_ == "time":
+            column = column.cast(pyarrow.int64())
         listed = column.to_pylist()
+        if type_ == "uuid":
+            listed = [uuid.UUID(bytes=v) if isinstance(v, bytes) else v for v in listed]
         if type_ in sqltypes.FLOATS:
             listed = [None if v is None else Float(v) for v in listed]
         columns.append(listed)

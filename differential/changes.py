@@ -149,7 +149,7 @@ class Generator:
             no = self.rng.choice(("", "", "NOT "))
             return [f"{name}.{column.name} {no}IN (SELECT {match} FROM {other.name} AS q", inside,
                     ")"]  # fmt: skip
-        most = self.rng.choice(("min", "max")) if column.type != "bool" else "count"
+        most = self.rng.choice(("min", "max")) if column.type not in ("bool", "uuid") else "count"
         if most == "count":
             return [f"(SELECT count(*) FROM {other.name} AS q WHERE {match} = ",
                     f"{name}.{column.name}) {self.comparison()} 1"]  # fmt: skip
@@ -165,7 +165,8 @@ class Generator:
         roll = self.rng.random()
         is_value = not same or not columns and self.chance(0.4)
         leaf = self.value(type_) if is_value else self.rng.choice(same)[0]
-        if depth == 0 or roll < 0.3:
+        # Merged with another text, it is shown without its blanks.
+        if depth == 0 or roll < 0.3 or type_ == "bpchar":
             return [leaf]
         first = self.rng.choice(same)[0] if same else self.value(type_)
         if isinstance(first, Value) and type_ not in NUMBERS:
@@ -468,6 +469,8 @@ class Generator:
                 items.append(f"count({self.rng.choice(('', 'DISTINCT '))}{name}) AS g{at}")
             elif roll < 0.65 and column.type in NUMBERS:
                 items.append(f"sum({name}) AS g{at}")
+            elif column.type == "uuid":
+                items.append(f"count({name}) AS g{at}")
             elif column.type != "bool":
                 items.append(f"{self.rng.choice(('min', 'max'))}({name}) AS g{at}")
             else:

@@ -11,7 +11,9 @@ What keeps an answer unambiguous is kept by construction:
 """
 
 from . import conditions, functions, values
-from .sqltypes import ALL, CASTS, FLOATS, INTEGER_RANGES, INTEGERS, NUMBERS, SQL_NAMES, arithmetic
+from .sqltypes import (
+    ALL, CASTS, FLOATS, INTEGER_RANGES, INTEGERS, MOMENTS, NUMBERS, SQL_NAMES, arithmetic,
+)  # fmt: skip
 from .tree import COLUMN, EITHER_ZERO, FALLIBLE, NULL, QUOTIENT, Expr, cast_name
 
 
@@ -84,7 +86,7 @@ def number_literal(rng):
 def typed_literal(rng, type_, text):
     name, quoted = SQL_NAMES[type_], values.quote(text)
     forms = [f"CAST({quoted} AS {name})", f"{quoted}::{name}"]
-    if type_ in ("date", "timestamp", "bool"):
+    if type_ in ("date", "timestamp", "timestamptz", "time", "uuid", "bool"):
         forms.append(f"{name} {quoted}")
     return Expr(type_, rng.choice(forms), shape="literal")
 
@@ -150,6 +152,8 @@ def _instead(rng, operand):
 
 def cast(rng, expr, type_, digits=None):
     name = cast_name(type_, digits)
+    if type_ == "text" and rng.random() < 0.15:
+        name = f"varchar({rng.choice((1, 3, 10))})"
     form = rng.choice((f"CAST({{}} AS {name})", f"({{}})::{name}"))
     scale = 0
     if type_ == "numeric":
@@ -217,7 +221,9 @@ def text_for(scope, type_, depth):
         values.NUMBER_TEXTS if type_ in NUMBERS
         else values.BOOL_TEXTS if type_ == "bool"
         else values.DATE_TEXTS if type_ == "date"
-        else values.TIMESTAMP_TEXTS if type_ == "timestamp"
+        else values.TIMESTAMP_TEXTS if type_ in ("timestamp", "timestamptz")
+        else values.CLOCK_TEXTS if type_ == "time"
+        else values.UUID_TEXTS if type_ == "uuid"
         else [values.random_text(rng, type_)]
     )  # fmt: skip
     return Expr("text", f"CAST({values.quote(rng.choice(pool))} AS text)", shape="literal")
@@ -343,8 +349,8 @@ def branch(scope, type_, depth, loose):
         at = NUMBERS.index(type_)
         if at:
             return generate(scope, rng.choice(NUMBERS[:at]), depth)
-    if type_ == "timestamp" and rng.random() < 0.2:
-        return generate(scope, "date", depth)
+    if type_ in MOMENTS[1:] and rng.random() < 0.2:
+        return generate(scope, rng.choice(MOMENTS[: MOMENTS.index(type_)]), depth)
     if rng.random() < 0.06:
         return quoted(rng, type_)
     if rng.random() < 0.05:
@@ -380,12 +386,17 @@ def make_temporal(scope, type_, depth, loose):
         if rng.random() < 0.15:
             form, parts = "({} + {})", parts[::-1]
         return Expr("date", form, operands(rng, *parts), own=FALLIBLE)
+    if type_ == "timestamp" and rng.random() < 0.15:
+        parts = [generate(scope, "date", depth), generate(scope, "time", depth)]
+        rng.shuffle(parts)
+        return Expr("timestamp", "({} + {})", operands(rng, *parts), own=FALLIBLE)
     interval = Expr("interval", f"INTERVAL '{rng.choice(values.INTERVALS)}'", shape="interval")
-    moment = generate(scope, rng.choice(("date", "timestamp")), depth)
+    sources = ("date", "timestamp") if type_ == "timestamp" else (type_,)
+    moment = generate(scope, rng.choice(sources), depth)
     form, parts = f"({{}} {rng.choice('+-')} {{}})", [moment, interval]
     if rng.random() < 0.15:
         form, parts = "({} + {})", parts[::-1]
-    return Expr("timestamp", form, parts, own=FALLIBLE)
+    return Expr(type_, form, parts, own=FALLIBLE)
 
 
 #: How to make an expression of each type, and how often.
@@ -395,6 +406,9 @@ MAKERS = {
     "text": [(make_concat, 2), (make_cast, 4), (make_case, 3)],
     "date": [(make_temporal, 4), (make_cast, 2), (make_case, 3)],
     "timestamp": [(make_temporal, 4), (make_cast, 2), (make_case, 3)],
+    "timestamptz": [(make_temporal, 4), (make_cast, 2), (make_case, 3)],
+    "time": [(make_temporal, 3), (make_cast, 2), (make_case, 3)],
+    "uuid": [(make_cast, 1), (make_case, 3)],
     "bytea": [(make_concat, 2), (make_case, 3), (make_cast, 1)],
 }
 MAKERS["int4"] = MAKERS["int4"] + [(make_temporal, 1)]

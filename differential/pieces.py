@@ -6,6 +6,7 @@ smaller, and nothing has to be parsed.
 """
 
 import datetime
+import uuid
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -15,6 +16,8 @@ from .values import quote
 PYTHON = {
     "int2": int, "int4": int, "int8": int, "numeric": Decimal, "text": str,
     "bool": lambda text: text == "true", "date": datetime.date.fromisoformat,
+    "varchar": str, "bpchar": str, "timestamptz": datetime.datetime.fromisoformat,
+    "time": datetime.time.fromisoformat, "uuid": uuid.UUID,
 }  # fmt: skip
 _BARE = ("int2", "int4", "int8", "numeric", "bool")
 

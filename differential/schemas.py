@@ -6,7 +6,8 @@ from .pieces import Value
 
 SQL_NAMES = {
     "int2": "smallint", "int4": "int", "int8": "bigint", "numeric": "decimal(8, 2)",
-    "text": "text", "bool": "boolean", "date": "date",
+    "text": "text", "bool": "boolean", "date": "date", "varchar": "varchar(8)",
+    "bpchar": "char(6)", "timestamptz": "timestamptz", "time": "time", "uuid": "uuid",
 }  # fmt: skip
 #: Few values of each type, so that rows meet; those behind the bar are rare.
 POOLS = {
@@ -16,6 +17,13 @@ POOLS = {
     "numeric": "0.00 1.00 1.50 2.25 3.00 | -1.25 999999.99",
     "bool": "true false |",
     "date": "2024-01-01 2024-01-02 2024-02-29 | 1969-12-31",
+    "varchar": "a b ab B abc | é eight.by 8äöü.xyz",
+    "bpchar": "a b ab B abc | é sixsix 6äöü.x",
+    "timestamptz": "2024-01-01T00:00:00+00 2024-01-01T12:30:00+00 2024-02-29T00:00:00.5+00 "
+    "| 1969-12-31T23:59:59.999999+00",
+    "time": "10:00:00 10:00:00.5 12:30:00 | 00:00:00 23:59:59.999999",
+    "uuid": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11 a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12 "
+    "00000000-0000-0000-0000-000000000001 | ffffffff-ffff-ffff-ffff-ffffffffffff",
 }
 TEXTS = (
     ["a", "b", "c", "ab", "B", "abc"],
@@ -24,11 +32,13 @@ TEXTS = (
 #: The columns beside the key that a table may have.
 COLUMNS = (
     ("a", "int4"), ("b", "text"), ("c", "numeric"), ("d", "int8"), ("e", "bool"), ("f", "date"),
-    ("g", "int2"), ("h", "int4"), ("i", "text"),
+    ("g", "int2"), ("h", "int4"), ("i", "text"), ("j", "varchar"), ("l", "bpchar"),
+    ("m", "timestamptz"), ("n", "time"), ("o", "uuid"),
 )  # fmt: skip
 KEYS = (
     ("int4",), ("int4",), ("int4",), ("int8",), ("text",), ("int4", "int4"), ("text", "int4"),
-    ("int2", "int4", "text"), ("date", "int8"), ("numeric",),
+    ("int2", "int4", "text"), ("date", "int8"), ("numeric",), ("uuid",), ("varchar",),
+    ("bpchar", "timestamptz"), ("time", "int4"),
 )  # fmt: skip
 
 

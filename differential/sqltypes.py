@@ -11,6 +11,9 @@ SQL_NAMES = {
     "bool": "boolean",
     "date": "date",
     "timestamp": "timestamp",
+    "timestamptz": "timestamptz",
+    "time": "time",
+    "uuid": "uuid",
     "text": "text",
     "bytea": "bytea",
 }
@@ -18,6 +21,8 @@ INTEGERS = ("int2", "int4", "int8")
 #: In the order in which PostgreSQL widens them: the common type of several is the last of them.
 NUMBERS = ("int2", "int4", "int8", "numeric", "float4", "float8")
 FLOATS = ("float4", "float8")
+#: Of two, the later one is their common type.
+MOMENTS = ("date", "timestamp", "timestamptz")
 ALL = tuple(SQL_NAMES)
 
 INTEGER_RANGES = {
@@ -29,8 +34,8 @@ INTEGER_RANGES = {
 #: PostgreSQL's numbers of types.
 OIDS = {
     16: "bool", 17: "bytea", 20: "int8", 21: "int2", 23: "int4", 25: "text", 700: "float4",
-    701: "float8", 705: "text", 1082: "date", 1114: "timestamp", 1186: "interval",
-    1700: "numeric",
+    701: "float8", 705: "text", 1042: "text", 1043: "text", 1082: "date", 1083: "time", 1114: "timestamp",
+    1184: "timestamptz", 1186: "interval", 1700: "numeric", 2950: "uuid",
 }  # fmt: skip
 
 #: Casts that PostgreSQL has, from each type; each type to itself too.
@@ -42,8 +47,11 @@ CASTS = {
     "float4": ("int2", "int4", "int8", "numeric", "float8", "text"),
     "float8": ("int2", "int4", "int8", "numeric", "float4", "text"),
     "bool": ("int4", "text"),
-    "date": ("timestamp", "text"),
-    "timestamp": ("date", "text"),
+    "date": ("timestamp", "timestamptz", "text"),
+    "timestamp": ("date", "timestamptz", "time", "text"),
+    "timestamptz": ("date", "timestamp", "time", "text"),
+    "time": ("text",),
+    "uuid": ("text",),
     "text": ALL,
     "bytea": ("text",),
 }
@@ -56,7 +64,7 @@ def common(types):
         return types.pop()
     if types <= set(NUMBERS):
         return max(types, key=NUMBERS.index)
-    return "timestamp" if types == {"date", "timestamp"} else None
+    return max(types, key=MOMENTS.index) if types <= set(MOMENTS) else None
 
 
 def arithmetic(left, right):
@@ -79,11 +87,14 @@ def of_arrow(arrow_type):
     names = {
         "int16": "int2", "int32": "int4", "int64": "int8", "float": "float4", "double": "float8",
         "bool": "bool", "date32[day]": "date", "timestamp[us]": "timestamp",
+        "timestamp[us, tz=UTC]": "timestamptz", "time64[us]": "time",
     }  # fmt: skip
     if text.startswith("decimal"):
         return "numeric"
     if text in ("string", "large_string", "string_view"):
         return "text"
+    if text.startswith(("fixed_size_binary[16]", "extension<arrow.uuid")):
+        return "uuid"
     if text.startswith(("binary", "large_binary", "fixed_size_binary")):
         return "bytea"
     return names.get(text, text)

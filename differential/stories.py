@@ -257,7 +257,14 @@ def _sortable(value):
 def _literal(type_, value):
     if type_ == "date":
         return f"'{datetime.date(1970, 1, 1) + datetime.timedelta(value)}'"
-    if type_ == "text":
+    if type_ == "timestamptz":
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        return f"'{epoch + datetime.timedelta(microseconds=value)}'"
+    if type_ == "time":
+        return f"'{datetime.timedelta(microseconds=value)}'"
+    if type_ == "uuid":
+        return f"'{value}'"
+    if type_ in ("text", "varchar", "bpchar"):
         return "'" + value.replace("'", "''") + "'"
     return str(value).lower()
 

@@ -36,11 +36,15 @@ COLUMNS = (
     _plain("b", "bool"),
     _plain("d", "date"),
     _plain("ts", "timestamp"),
+    _plain("tz", "timestamptz"),
+    _plain("c", "time"),
+    _plain("u", "uuid"),
     Column("n2", "numeric", "decimal(9, 2)", 2),
     Column("n10", "numeric", "decimal(38, 10)", 10),
     Column("n0", "numeric", "decimal(38, 0)", 0),
     _plain("t", "text"),
     _plain("s", "text"),
+    Column("v", "text", "varchar(30)"),
     _plain("y", "bytea"),
 )
 

@@ -1,5 +1,7 @@
 """Values worth trying, of each type, as the text that every database reads in quotes."""
 
+import uuid
+
 INTEGERS = {
     "int2": "0 1 2 3 5 7 10 100 -1 -2 -7 127 128 255 1000 -32768 -32767 32767 181 182",
     "int4": "0 1 2 3 5 7 10 100 -1 -2 -7 1000 32767 32768 -32769 46340 46341 65536 -2147483648 "
@@ -38,6 +40,20 @@ TIMES = (
 TIMESTAMPS = [f"{day} {TIMES[at % len(TIMES)]}" for at, day in enumerate(DATES)] + [
     f"{day} 00:00:00" for day in DATES[:6]
 ]
+ZONES = ("", "", "+00", "Z", "+02", "-05:30", "+0545", " UTC")
+CLOCKS = [*TIMES, "24:00:00", "12:00", "00:00", "06:30:15.25"]
+UUIDS = [
+    "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
+    "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11",
+    "{a0eebc999c0b4ef8bb6d6bb9bd380a12}", "7fffffff-0000-0000-0000-000000000000",
+    "80000000-0000-0000-0000-000000000000",
+]  # fmt: skip
+#: What may stand for one or not.
+CLOCK_TEXTS = [
+    "10:00", "24:00", "24:00:01", "25:00", "10:60", "10:20:60", "x", "", "1:30 PM", "13:00 PM",
+    "040506", "2020-01-01 10:20", " 10:20 ", "10:20:30.5",
+]  # fmt: skip
+UUID_TEXTS = [*UUIDS, "x", "", "a0eebc99", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1g"]
 TEXTS = [
     "", "a", "A", "b", "B", "ab", "abc", "abcd", " a", "a ", "é", "ß", "日本", "😀", "%", "_",
     "a_b", "a%b", "\\", "'", "1", "2.5", "true", "NULL", "zzzz", "Zz", "twelve bytes",
@@ -103,6 +119,14 @@ def random_text(rng, type_, scale=2):
         micros = rng.choice(("", ".5", f".{rng.randrange(10**6):06}"))
         clock = f"{rng.randrange(24):02}:{rng.randrange(60):02}:{rng.randrange(60):02}"
         return f"{random_day(rng)} {clock}{micros}"
+    if type_ == "timestamptz":
+        return random_text(rng, "timestamp") + rng.choice(ZONES)
+    if type_ == "time":
+        if known:
+            return rng.choice(CLOCKS)
+        return f"{rng.randrange(24):02}:{rng.randrange(60):02}:{rng.randrange(60):02}"
+    if type_ == "uuid":
+        return rng.choice(UUIDS) if known else str(uuid.UUID(int=rng.getrandbits(128)))
     if type_ == "text":
         if known:
             return rng.choice(TEXTS)

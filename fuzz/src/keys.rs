@@ -97,7 +97,7 @@ fn value(input: &mut Input<'_>, column: KeyColumn) -> Value {
         let wide = i128::from(input.number()) << 64 | i128::from(input.number());
         Value::Decimal(wide % most)
     };
-    match column.data_type {
+    match column.data_type.stored_as() {
         DataType::Int16 => Value::Int16(input.number() as i16),
         DataType::Int32 => Value::Int32(input.number() as i32),
         DataType::Int64 => Value::Int64(input.number() as i64),
@@ -115,6 +115,7 @@ fn value(input: &mut Input<'_>, column: KeyColumn) -> Value {
             bytes.resize(width as usize, 0);
             Value::Binary(bytes)
         }
+        other => unreachable!("no type is stored as {other}"),
     }
 }
 

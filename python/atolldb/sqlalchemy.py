@@ -138,7 +138,7 @@ class _TypeCompiler(compiler.GenericTypeCompiler):
         return "TIMESTAMP"
 
     def visit_TIME(self, type_, **kw):  # noqa: N802
-        raise exc.CompileError("Atoll has no type for times of day: use DateTime, Interval or text")
+        return "TIME"
 
     def visit_BLOB(self, type_, **kw):  # noqa: N802
         return "BYTEA"
@@ -375,6 +375,8 @@ def _type_of(arrow):
     """The type of a column with values of an Arrow type, as :class:`atolldb.Schema` names it."""
     name, _, arguments = arrow.rstrip(")").partition("(")
     numbers = [int(number) for number in arguments.split(",")] if name in _WITH_NUMBERS else []
+    if name == "Timestamp" and "UTC" in arguments:
+        return types.TIMESTAMP(timezone=True)
     return _TYPES[name](*numbers)
 
 
@@ -387,6 +389,7 @@ _TYPES = {
     "Float64": types.DOUBLE_PRECISION,
     "Boolean": types.BOOLEAN,
     "Date32": types.DATE,
+    "Time64": types.TIME,
     "Timestamp": types.TIMESTAMP,
     "Decimal128": types.NUMERIC,
     "Utf8View": types.TEXT,

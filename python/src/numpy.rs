@@ -1,7 +1,7 @@
 //! Columns as NumPy arrays: over the snapshot's memory, or copied.
 
 use arrow_array::{Array, ArrayRef, cast::AsArray};
-use atoll::{DataType, SnapshotTable};
+use atoll::{Column, DataType, SnapshotTable, arrow_field};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict, PyList};
 
@@ -36,9 +36,15 @@ fn dtype(data_type: DataType) -> Option<String> {
         DataType::Float64 => "<f8".to_owned(),
         DataType::Bool => "?".to_owned(),
         DataType::Date => "<M8[D]".to_owned(),
-        DataType::Timestamp => "<M8[us]".to_owned(),
+        DataType::Timestamp | DataType::TimestampTz => "<M8[us]".to_owned(),
         DataType::FixedBinary(width) => format!("V{width}"),
-        DataType::Decimal { .. } | DataType::Text | DataType::Binary => return None,
+        DataType::Decimal { .. }
+        | DataType::Text
+        | DataType::Binary
+        | DataType::Varchar(_)
+        | DataType::Char(_)
+        | DataType::Time
+        | DataType::Uuid => return None,
     })
 }
 
@@ -70,7 +76,7 @@ pub(crate) fn array<'py>(
     }
     let array = match shared {
         Some(array) => array,
-        None => copied(py, &chunks, column.data_type)?,
+        None => copied(py, &chunks, column)?,
     };
     if masked { with_mask(array, &chunks, nulls) } else { Ok(array) }
 }
@@ -127,9 +133,11 @@ fn shared<'py>(
 fn check_nulls(name: &str, data_type: DataType, nulls: usize, shared: bool) -> Outcome<()> {
     let why = match data_type {
         DataType::Float32 | DataType::Float64 | DataType::Date => return Ok(()),
-        DataType::Timestamp if !shared => return Ok(()),
-        DataType::Decimal { .. } | DataType::Text | DataType::Binary => return Ok(()),
-        DataType::Timestamp => "; pass masked=True for a masked array, or copy=True for NaT",
+        DataType::Timestamp | DataType::TimestampTz if !shared => return Ok(()),
+        other if dtype(other).is_none() => return Ok(()),
+        DataType::Timestamp | DataType::TimestampTz => {
+            "; pass masked=True for a masked array, or copy=True for NaT"
+        }
         _ => ", which NumPy has no value for; pass masked=True for a masked array",
     };
     Err(Fault::Value(format!("column \"{name}\" holds {nulls} times NULL{why}")))
@@ -139,14 +147,15 @@ fn check_nulls(name: &str, data_type: DataType, nulls: usize, shared: bool) -> O
 fn copied<'py>(
     py: Python<'py>,
     chunks: &[ArrayRef],
-    data_type: DataType,
+    column: &Column,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let data_type = column.data_type;
     let numpy = py.import("numpy")?;
     let rows: usize = chunks.iter().map(|chunk| chunk.len()).sum();
     let Some(dtype) = dtype(data_type) else {
-        let objects = PyList::empty(py);
+        let (objects, field) = (PyList::empty(py), arrow_field(column));
         for chunk in chunks {
-            for value in values::of_array(py, chunk.as_ref())? {
+            for value in values::of_array(py, chunk.as_ref(), &field)? {
                 objects.append(value)?;
             }
         }

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use atoll_sql::Literal;
-use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Timelike, Utc};
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyFloat, PyInt, PyList, PyMapping, PyString,
-    PyTuple,
+    PyTime, PyTuple,
 };
 
 use crate::errors::{Fault, Outcome};
@@ -67,6 +67,11 @@ fn value(object: &Bound<'_, PyAny>, at: usize) -> Outcome<Literal> {
         let days = date.signed_duration_since(NaiveDate::default()).num_days();
         return Ok(Literal::Date(i32::try_from(days).unwrap_or(i32::MAX)));
     }
+    if object.is_instance_of::<PyTime>() {
+        let time: NaiveTime = object.extract().map_err(Fault::Python)?;
+        let seconds = i64::from(time.num_seconds_from_midnight());
+        return Ok(Literal::Time(seconds * 1_000_000 + i64::from(time.nanosecond() / 1000)));
+    }
     if let Ok(items) = object.cast::<PyList>() {
         let items = items.iter().map(|item| value(&item, at));
         return Ok(Literal::List(items.collect::<Outcome<_>>()?));
@@ -74,13 +79,22 @@ fn value(object: &Bound<'_, PyAny>, at: usize) -> Outcome<Literal> {
     other(object, at)
 }
 
-/// An instant with a time zone is converted to UTC, which columns keep.
+/// One with a time zone is an instant.
 fn moment(object: &Bound<'_, PyAny>) -> Outcome<Literal> {
-    let naive = match object.extract::<NaiveDateTime>() {
-        Ok(naive) => naive,
-        Err(_) => object.extract::<DateTime<Utc>>().map_err(Fault::Python)?.naive_utc(),
+    if let Ok(naive) = object.extract::<NaiveDateTime>() {
+        return Ok(Literal::Timestamp(naive.and_utc().timestamp_micros()));
+    }
+    // Of a zone of Python's own, with its rules.
+    let utc = match object.extract::<DateTime<Utc>>() {
+        Ok(utc) => utc,
+        Err(_) => {
+            let zone = object.py().import("datetime").and_then(|module| module.getattr("timezone"));
+            let utc = zone.and_then(|zone| zone.getattr("utc")).map_err(Fault::Python)?;
+            let moved = object.call_method1("astimezone", (utc,)).map_err(Fault::Python)?;
+            moved.extract::<DateTime<Utc>>().map_err(Fault::Python)?
+        }
     };
-    Ok(Literal::Timestamp(naive.and_utc().timestamp_micros()))
+    Ok(Literal::Instant(utc.timestamp_micros()))
 }
 
 /// An integer of more than 64 bits.
@@ -108,7 +122,10 @@ fn other(object: &Bound<'_, PyAny>, at: usize) -> Outcome<Literal> {
         ("uuid", "UUID") => {
             let bytes: Vec<u8> =
                 object.getattr("bytes").and_then(|bytes| bytes.extract()).map_err(Fault::Python)?;
-            Ok(Literal::Bytes(bytes))
+            match bytes.as_slice().try_into() {
+                Ok(bytes) => Ok(Literal::Uuid(bytes)),
+                Err(_) => Err(unknown(&name.1, at)),
+            }
         }
         ("numpy", _) if object.hasattr("item").map_err(Fault::Python)? => {
             let item = object.call_method0("item").map_err(Fault::Python)?;
@@ -121,8 +138,8 @@ fn other(object: &Bound<'_, PyAny>, at: usize) -> Outcome<Literal> {
 
 fn unknown(name: &str, at: usize) -> Fault {
     Fault::Type(format!(
-        "parameter {} is a {name}; values are None, bool, int, float, str, bytes, Decimal, date \
-         and datetime, and lists of them",
+        "parameter {} is a {name}; values are None, bool, int, float, str, bytes, Decimal, date, \
+         time, datetime and UUID, and lists of them",
         at + 1
     ))
 }

@@ -78,9 +78,9 @@ pub(crate) fn tuples<'py>(
     py: Python<'py>,
     batch: &RecordBatch,
 ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-    let columns = batch.columns().iter();
+    let columns = batch.columns().iter().zip(batch.schema_ref().fields());
     let mut columns = columns
-        .map(|column| Ok(values::of_array(py, column.as_ref())?.into_iter()))
+        .map(|(column, field)| Ok(values::of_array(py, column.as_ref(), field)?.into_iter()))
         .collect::<PyResult<Vec<_>>>()?;
     let row = |_| {
         let row: Vec<_> = columns.iter_mut().filter_map(Iterator::next).collect();

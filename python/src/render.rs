@@ -22,10 +22,11 @@ fn cells(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<Vec<String>>, A
             .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
             .collect::<Result<Vec<_>, _>>()?;
         for at in 0..shown {
-            let cell = |column: usize| match show_moment(batch.column(column), at) {
-                Some(moment) if batch.column(column).is_valid(at) => clip(&moment),
-                _ => clip(&columns[column].value(at).to_string()),
-            };
+            let cell =
+                |column: usize| match show_moment(batch.column(column), schema.field(column), at) {
+                    Some(moment) if batch.column(column).is_valid(at) => clip(&moment),
+                    _ => clip(&columns[column].value(at).to_string()),
+                };
             rows.push((0..columns.len()).map(cell).collect());
         }
         if rows.len() == ROWS_SHOWN {

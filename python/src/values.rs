@@ -3,26 +3,32 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, ArrowTimestampType, Date32Type, Decimal128Type, DecimalType, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrowNativeTypeOp, PrimitiveArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{DataType, TimeUnit};
-use atoll::{DataType as ColumnType, Value};
-use atoll_sql::{show_date, show_timestamp};
-use chrono::{DateTime, Datelike, NaiveDateTime};
+use arrow_schema::{DataType, Field, TimeUnit};
+use atoll::{DataType as ColumnType, UUID, Value};
+use atoll_sql::{show_date, show_time, show_timestamp};
+use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime, Utc};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::errors::Fault;
 
 type Values<'py> = Vec<Bound<'py, PyAny>>;
 
 /// The values of an array as Python objects: int, float, bool, str, bytes, `datetime.date`,
-/// `datetime.datetime`, `decimal.Decimal`; None for NULL. Values of other types become text.
-pub(crate) fn of_array<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Values<'py>> {
+/// `datetime.time`, `datetime.datetime`, `decimal.Decimal`, `uuid.UUID`; None for NULL. Values of
+/// other types become text.
+pub(crate) fn of_array<'py>(
+    py: Python<'py>,
+    array: &dyn Array,
+    field: &Field,
+) -> PyResult<Values<'py>> {
     match array.data_type() {
         DataType::Null => Ok(vec![py.None().into_bound(py); array.len()]),
         DataType::Boolean => each(py, array, |at| array.as_boolean().value(at)),
@@ -42,8 +48,21 @@ pub(crate) fn of_array<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Valu
         DataType::Binary => each(py, array, |at| array.as_binary::<i32>().value(at)),
         DataType::LargeBinary => each(py, array, |at| array.as_binary::<i64>().value(at)),
         DataType::BinaryView => each(py, array, |at| array.as_binary_view().value(at)),
+        DataType::FixedSizeBinary(_) if is_uuid(field) => {
+            let class = uuid_class(py)?;
+            let bytes = array.as_fixed_size_binary();
+            objects(py, array, |at| uuid(&class, bytes.value(at)))
+        }
         DataType::FixedSizeBinary(_) => {
             each(py, array, |at| array.as_fixed_size_binary().value(at))
+        }
+        DataType::Time64(TimeUnit::Microsecond) => {
+            let times = array.as_primitive::<Time64MicrosecondType>();
+            each(py, array, |at| clock(times.value(at)))
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => {
+            let instants = array.as_primitive::<TimestampMicrosecondType>();
+            each(py, array, |at| in_utc(instants.value(at)))
         }
         DataType::Date32 => {
             let dates = array.as_primitive::<Date32Type>();
@@ -72,15 +91,20 @@ pub(crate) fn of_value<'py>(
         Value::Null => Ok(py.None().into_bound(py)),
         Value::Int16(v) => v.into_bound_py_any(py),
         Value::Int32(v) => v.into_bound_py_any(py),
+        Value::Int64(v) if data_type == ColumnType::Time => clock(*v).into_bound_py_any(py),
         Value::Int64(v) => v.into_bound_py_any(py),
         Value::Float32(v) => v.into_bound_py_any(py),
         Value::Float64(v) => v.into_bound_py_any(py),
         Value::Bool(v) => v.into_bound_py_any(py),
         Value::Text(v) => v.into_bound_py_any(py),
+        Value::Binary(v) if data_type == ColumnType::Uuid => uuid(&uuid_class(py)?, v),
         Value::Binary(v) => v.as_slice().into_bound_py_any(py),
         Value::Date(days) => {
             let date = Date32Type::to_naive_date_opt(*days);
             moment(date, || show_date(*days)).into_bound_py_any(py)
+        }
+        Value::Timestamp(micros) if data_type == ColumnType::TimestampTz => {
+            in_utc(*micros).into_bound_py_any(py)
         }
         Value::Timestamp(micros) => {
             let instant = DateTime::from_timestamp_micros(*micros).map(|one| one.naive_utc());
@@ -98,6 +122,45 @@ pub(crate) fn of_value<'py>(
             }
         }
     }
+}
+
+/// Whether a field of 16 bytes is one of UUIDs.
+fn is_uuid(field: &Field) -> bool {
+    field.extension_type_name() == Some(UUID)
+}
+
+fn uuid_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("uuid")?.getattr("UUID")
+}
+
+fn uuid<'py>(class: &Bound<'py, PyAny>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let arguments = PyDict::new(class.py());
+    arguments.set_item("bytes", bytes)?;
+    class.call((), Some(&arguments))
+}
+
+/// A time of day; 24:00, which Python does not have, as text.
+fn clock(micros: i64) -> Moment<NaiveTime> {
+    let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
+    let time = u32::try_from(seconds).ok().and_then(|seconds| {
+        NaiveTime::from_num_seconds_from_midnight_opt(seconds, u32::try_from(rest).ok()? * 1000)
+    });
+    time.map_or_else(|| Moment::Text(show_time(micros)), Moment::Held)
+}
+
+/// An instant with UTC as its time zone.
+fn in_utc(micros: i64) -> Moment<DateTime<Utc>> {
+    moment(DateTime::from_timestamp_micros(micros), || show_timestamp(micros) + "+00")
+}
+
+/// One object for each value, which may fail.
+fn objects<'py>(
+    py: Python<'py>,
+    array: &dyn Array,
+    value: impl Fn(usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Values<'py>> {
+    let none = || py.None().into_bound(py);
+    (0..array.len()).map(|at| if array.is_null(at) { Ok(none()) } else { value(at) }).collect()
 }
 
 /// One object for each value.

@@ -255,6 +255,7 @@ TYPED = [
     (sa.Uuid, uuid.UUID(int=5), sa.TEXT),
     (sa.PickleType, {"x": 1}, sa.LargeBinary),
     (sa.VARBINARY(9), b"\x01", sa.LargeBinary),
+    (sa.Time, datetime.time(1, 2, 3, 4), sa.TIME),
 ]
 
 
@@ -363,7 +364,6 @@ def test_indexes_are_made_with_their_table(engine):
         ([KEY, sa.Column("x", sa.Integer, server_default="5")], "computes no defaults"),
         ([KEY, sa.Column("x", sa.Integer, sa.Computed("id + 1"))], "computes no defaults"),
         ([sa.Column("id", sa.Integer, primary_key=True, autoincrement=True)], "no autoincrement"),
-        ([KEY, sa.Column("x", sa.Time)], "no type for times of day"),
         ([KEY, sa.Column("x", sa.Numeric)], "without precision"),
         ([KEY, sa.Column("x", sa.String(collation="de"))], "without collations"),
         ([KEY, sa.CheckConstraint("id > 0")], "CHECK"),

@@ -198,7 +198,8 @@ def test_narrow_and_encoded_values_are_widened():
     assert loaded["big"].to_pylist() == [Decimal(2**64 - 1), None]
     assert loaded["word"].to_pylist() == ["x", "y"]
     assert loaded["moment"].to_pylist()[0] == datetime.datetime(1970, 1, 1, 0, 0, 0, 1)
-    assert loaded["zoned"].to_pylist()[0] == datetime.datetime(1970, 1, 1)
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+    assert loaded["zoned"].to_pylist()[0] == epoch
 
 
 def test_a_value_goes_in_exactly_or_not_at_all():

@@ -14,7 +14,7 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Fields, Schema as ArrowSchema};
-use atoll::{Column, Database, Schema, Snapshot, arrow_type};
+use atoll::{Column, Database, Schema, Snapshot, arrow_field};
 
 use crate::errors::{Result, error, of_database};
 use crate::link::Source;
@@ -66,9 +66,7 @@ pub(crate) fn table_schema(
         Source::Attached(_) => source.snapshot()?.table(table).map(|table| table.schema().clone()),
     };
     let found = found.map_err(|error| of_database(&error))?;
-    let field =
-        |column: &Column| Field::new(&column.name, arrow_type(column.data_type), column.nullable);
-    Ok(ArrowSchema::new(found.columns().iter().map(field).collect::<Vec<_>>()))
+    Ok(ArrowSchema::new(found.columns().iter().map(arrow_field).collect::<Vec<_>>()))
 }
 
 fn inherited(db: &Database, table: &str) -> atoll::Result<Schema> {

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal128Type, Float64Type, TimestampMicrosecondType, TimestampNanosecondType,
+    Decimal128Type, Float64Type, Time64NanosecondType, TimestampMicrosecondType,
+    TimestampNanosecondType,
 };
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StringViewArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType as ArrowType, SchemaRef, TimeUnit};
-use atoll::{ArrowRows, Column, DataType, Schema, arrow_type};
+use atoll::{ArrowRows, Column, DataType, Schema, UTC, UUID, arrow_type};
 use atoll_sql::{Declared, SqlError, in_words_of_sql, narrowest_column_type};
 
 /// Why rows cannot be those of a table.
@@ -62,8 +63,11 @@ impl IncomingRows {
             let (name, arrow) = (field.name(), field.data_type());
             // A column without any value can have any type.
             let untyped = is_untyped(arrow);
-            let data_type =
-                if untyped { Some(DataType::Text) } else { narrowest_column_type(arrow) };
+            let data_type = match field.extension_type_name() {
+                _ if untyped => Some(DataType::Text),
+                Some(UUID) => Some(DataType::Uuid),
+                _ => narrowest_column_type(arrow),
+            };
             let data_type = data_type.ok_or_else(|| {
                 let arrow = in_words_of_sql(&arrow.to_string());
                 RowsError::Value(format!("column \"{name}\" has type {arrow}, which no table has"))
@@ -132,6 +136,12 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Result<ArrayRef> {
     }
     let plain =
         without_encoding(array).map_err(|error| refuse(in_words_of_sql(&error.to_string())))?;
+    if let ArrowType::Time64(TimeUnit::Nanosecond) = plain.data_type() {
+        let times = plain.as_primitive::<Time64NanosecondType>();
+        if let Some(odd) = times.iter().flatten().find(|time| time % 1000 != 0) {
+            return Err(refuse(format!("holds a time finer than a microsecond: {odd} ns")));
+        }
+    }
     if let ArrowType::Timestamp(TimeUnit::Nanosecond, _) = plain.data_type() {
         let instants = plain.as_primitive::<TimestampNanosecondType>();
         if let Some(odd) = instants.iter().flatten().find(|instant| instant % 1000 != 0) {
@@ -149,15 +159,20 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Result<ArrayRef> {
             let zoned = ArrowType::Timestamp(TimeUnit::Microsecond, Some(Arc::clone(zone)));
             cast_with_options(&plain, &zoned, &strict).map(|array| {
                 let instants = array.as_primitive::<TimestampMicrosecondType>().clone();
-                Arc::new(instants.with_timezone_opt(None::<Arc<str>>)) as ArrayRef
+                let zone = (column.data_type == DataType::TimestampTz).then_some(UTC);
+                Arc::new(instants.with_timezone_opt(zone)) as ArrayRef
             })
         }
         _ => cast_with_options(&plain, &wanted, &strict),
     };
-    let fitted = cast.map_err(|error| {
+    let mut fitted = cast.map_err(|error| {
         let told = in_words_of_sql(&error.to_string());
         refuse(format!("holds a value out of range: {told}"))
     })?;
+    if let DataType::Char(_) | DataType::Varchar(_) = column.data_type {
+        fitted =
+            fit_texts(&fitted, column).map_err(|reason| refuse(format!("holds a {reason}")))?;
+    }
     if matches!(column.data_type, DataType::Float32 | DataType::Float64)
         && let Some(odd) = rounded(&plain, &fitted)
     {
@@ -168,6 +183,14 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Result<ArrayRef> {
         return Err(RowsError::Null(told(what.to_owned())));
     }
     Ok(fitted)
+}
+
+/// The texts as a column with a limit of characters stores them.
+fn fit_texts(texts: &ArrayRef, column: &Column) -> std::result::Result<ArrayRef, String> {
+    let texts = texts.as_string_view().iter();
+    let fit = |text| atoll_sql::text_in_column(text, column.data_type);
+    let fitted = texts.map(|text: Option<&str>| text.map(fit).transpose());
+    Ok(Arc::new(fitted.collect::<std::result::Result<StringViewArray, String>>()?))
 }
 
 /// Whether values of an Arrow type do not determine the type of a column: all are NULL.
@@ -198,7 +221,11 @@ fn fits(given: &ArrowType, wanted: DataType) -> bool {
         (DataType::Float32, DataType::Float64) => true,
         (from, DataType::Float32 | DataType::Float64) => from == wanted || integer(from),
         // A timestamp at midnight is a date, unless it is at midnight only in some zone.
-        (DataType::Timestamp, DataType::Date) => !matches!(given, ArrowType::Timestamp(_, Some(_))),
+        (DataType::Timestamp, DataType::Date) => true,
+        // Of an instant, the timestamp in UTC.
+        (DataType::TimestampTz, DataType::Timestamp) => true,
+        (DataType::Text, DataType::Varchar(_) | DataType::Char(_)) => true,
+        (DataType::FixedBinary(16), DataType::Uuid) => true,
         (from, DataType::Decimal { .. }) => integer(from),
         (from, to) => from == to || integer(from) && integer(to),
     }

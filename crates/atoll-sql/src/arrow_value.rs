@@ -9,8 +9,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
     Decimal256Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
@@ -34,10 +35,11 @@ pub(crate) fn plain(array: &ArrayRef) -> Result<ArrayRef, String> {
 /// The array with timestamps in nanoseconds truncated to microseconds.
 pub(crate) fn cut_to_micros(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
             let nanos = array.as_primitive::<TimestampNanosecondType>();
             let cut = |nanos: i64| nanos.div_euclid(1000);
-            Arc::new(nanos.unary::<_, TimestampMicrosecondType>(cut))
+            let micros = nanos.unary::<_, TimestampMicrosecondType>(cut);
+            Arc::new(micros.with_timezone_opt(zone.clone()))
         }
         _ => Arc::clone(array),
     }
@@ -72,19 +74,34 @@ pub(crate) fn at(array: &dyn Array, index: usize) -> Result<Literal, String> {
         DataType::LargeBinary => Literal::Bytes(array.as_binary::<i64>().value(index).to_vec()),
         DataType::BinaryView => Literal::Bytes(array.as_binary_view().value(index).to_vec()),
         DataType::FixedSizeBinary(_) => {
-            Literal::Bytes(array.as_fixed_size_binary().value(index).to_vec())
+            let bytes = array.as_fixed_size_binary().value(index);
+            bytes.try_into().map_or_else(|_| Literal::Bytes(bytes.to_vec()), Literal::Uuid)
         }
         DataType::Date32 => Literal::Date(get::<Date32Type>(array, index)),
         DataType::Date64 => instant(get::<Date64Type>(array, index), TimeUnit::Millisecond)?,
-        DataType::Timestamp(unit, _) => {
+        DataType::Timestamp(unit, zone) => {
             let value = match unit {
                 TimeUnit::Second => get::<TimestampSecondType>(array, index),
                 TimeUnit::Millisecond => get::<TimestampMillisecondType>(array, index),
                 TimeUnit::Microsecond => get::<TimestampMicrosecondType>(array, index),
                 TimeUnit::Nanosecond => get::<TimestampNanosecondType>(array, index),
             };
-            instant(value, *unit)?
+            match (instant(value, *unit)?, zone) {
+                (Literal::Timestamp(micros), Some(_)) => Literal::Instant(micros),
+                (moment, _) => moment,
+            }
         }
+        DataType::Time32(TimeUnit::Second) => {
+            Literal::Time(i64::from(get::<Time32SecondType>(array, index)) * 1_000_000)
+        }
+        DataType::Time32(_) => {
+            Literal::Time(i64::from(get::<Time32MillisecondType>(array, index)) * 1000)
+        }
+        DataType::Time64(TimeUnit::Nanosecond) => match get::<Time64NanosecondType>(array, index) {
+            nanos if nanos % 1000 == 0 => Literal::Time(nanos / 1000),
+            _ => return Err("the time is finer than a microsecond".to_owned()),
+        },
+        DataType::Time64(_) => Literal::Time(get::<Time64MicrosecondType>(array, index)),
         DataType::Decimal32(_, scale) => {
             decimal(get::<Decimal32Type>(array, index).into(), *scale)?
         }

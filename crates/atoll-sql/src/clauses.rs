@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryLength, CharacterLength, DataType as SqlType, DuplicateTreatment, Expr, Fetch, Function,
+    BinaryLength, DataType as SqlType, DuplicateTreatment, Expr, Fetch, Function,
     FunctionArguments, GroupByExpr, LimitClause, OrderBy, OrderByExpr, Query, Select, Statement,
     TableAlias, TableFactor, UtilityOption, Value, VisitMut, VisitorMut,
 };
@@ -277,13 +277,6 @@ fn of_alias(alias: Option<&TableAlias>) -> Checked {
 /// A length that would be ignored.
 fn of_type(data_type: &SqlType) -> Checked {
     let has_length = match data_type {
-        SqlType::Char(length)
-        | SqlType::Character(length)
-        | SqlType::Varchar(length)
-        | SqlType::CharacterVarying(length)
-        | SqlType::CharVarying(length) => {
-            matches!(length, Some(CharacterLength::IntegerLength { .. }))
-        }
         SqlType::Varbinary(length) => matches!(length, Some(BinaryLength::IntegerLength { .. })),
         _ => false,
     };

@@ -20,6 +20,7 @@ use crate::ruled::{Ruled, Rules};
 use crate::scope::Scope;
 use crate::settings::Choice;
 use crate::sink::Sink;
+use crate::zone::{self, Zone};
 use crate::{csv, names, parquet, txn};
 
 impl Source {
@@ -99,7 +100,9 @@ pub fn copy_from(
     let rules = Rules::of(&table, &Binder { scope: &scope, interrupt: &interrupt })?;
     let (columns, tally) = (None, Tally::default());
     let source = Source { table, input, format, columns, rules, options, tally };
-    source.load_alone(db, None, &interrupt, progress)?;
+    // No session says in which zone its instants are.
+    let load = || source.load_alone(db, None, &interrupt, progress);
+    zone::with(Zone::default(), load)?;
     Ok(source.tally.get())
 }
 

@@ -37,10 +37,12 @@ use crate::names::{CATALOG, SCHEMA};
 use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
-use crate::rules::temporal::{Now, TIMESTAMP, TypeNames};
-use crate::rules::{extreme, functions, grouped, merging, quantified, ranked, spread, sum};
+use crate::rules::temporal::{Now, TypeNames};
+use crate::rules::{
+    at_zone, extreme, functions, grouped, merging, quantified, ranked, spread, sum, temporal,
+};
 use crate::short::compile::expr::NOW;
-use crate::{depth, limits, panics, query_error};
+use crate::{depth, limits, panics, query_error, zone};
 
 /// Threads beside one for each CPU.
 const SPARE_THREADS: usize = 2;
@@ -148,7 +150,9 @@ impl Engine {
     ) -> Result<R, SqlError> {
         let (answer, answers) = sync_channel(1);
         let handle = self.threads().clone();
+        let zone = zone::current();
         let work = move || {
+            zone::set(zone);
             // A statement that was ended has no receiver any more.
             let _ = answer.send(handle.block_on(planning));
         };
@@ -199,7 +203,8 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
     }
     let ours = merging::functions().into_iter().chain(quantified::functions());
     let ours = ours.chain(functions::functions());
-    for function in ours.chain([ScalarUDF::from(Now::new()), grouped::function()]) {
+    let now = [Now::new(), Now::local()].map(ScalarUDF::from);
+    for function in ours.chain(now).chain([grouped::function(), at_zone::function()]) {
         settings.register_udf(Arc::new(function))?;
     }
     Ok(settings)
@@ -217,7 +222,7 @@ impl AnalyzerRule for NowIsAParameter {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> DataFusionResult<LogicalPlan> {
         let parameter = |expr: Expr| match &expr {
             Expr::ScalarFunction(call) if call.func.name() == "now" => {
-                let field = Some(Arc::new(Field::new(NOW, TIMESTAMP, true)));
+                let field = Some(Arc::new(Field::new(NOW, temporal::instant(), true)));
                 let now = Placeholder::new_with_field(NOW.to_owned(), field);
                 Ok(Transformed::yes(Expr::Placeholder(now)))
             }

@@ -104,6 +104,8 @@ pub enum Cause {
     LongName,
     /// Another number of values than of parameters.
     ParameterCount,
+    /// A parameter of a type or of a setting that it cannot have.
+    InvalidParameter,
     /// A parameter without a value, or that no statement can have.
     UnknownParameter,
 }

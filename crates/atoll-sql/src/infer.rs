@@ -134,6 +134,8 @@ pub fn narrowest_column_type(arrow: &ArrowType) -> Option<DataType> {
         ArrowType::FixedSizeBinary(width) => DataType::FixedBinary(u32::try_from(*width).ok()?),
         ArrowType::Date32 => DataType::Date,
         ArrowType::Date64 => DataType::Timestamp,
+        ArrowType::Timestamp(_, Some(_)) => DataType::TimestampTz,
+        ArrowType::Time32(_) | ArrowType::Time64(_) => DataType::Time,
         ArrowType::Timestamp(
             TimeUnit::Second | TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond,
             _,

@@ -6,7 +6,7 @@
 use atoll::{DataType, Schema, Value};
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::{array_text, show, text};
+use crate::{array_text, clock, show, text, uuid, zone};
 
 /// Integers up to here are exact as floating-point numbers, as are these powers of ten.
 const EXACT_INTEGER_MAX: u128 = 1 << 53;
@@ -33,6 +33,12 @@ pub enum Literal {
     Date(i32),
     /// Microseconds since 1970-01-01 00:00.
     Timestamp(i64),
+    /// An instant: microseconds since 1970-01-01 00:00 UTC.
+    Instant(i64),
+    /// Microseconds since midnight.
+    Time(i64),
+    /// A UUID.
+    Uuid([u8; 16]),
     /// Bytes.
     Bytes(Vec<u8>),
     /// The elements of an array: `id = ANY($1)`.
@@ -89,18 +95,23 @@ impl Literal {
             Value::Null => Self::Null,
             Value::Int16(v) => Self::Integer(v.into()),
             Value::Int32(v) => Self::Integer(v.into()),
+            Value::Int64(v) if data_type == DataType::Time => Self::Time(v),
             Value::Int64(v) => Self::Integer(v.into()),
             Value::Float32(v) => Self::Real(v),
             Value::Float64(v) => Self::Float(v),
             Value::Bool(v) => Self::Bool(v),
             Value::Date(v) => Self::Date(v),
+            Value::Timestamp(v) if data_type == DataType::TimestampTz => Self::Instant(v),
             Value::Timestamp(v) => Self::Timestamp(v),
             Value::Decimal(v) => match data_type {
                 DataType::Decimal { scale, .. } => Self::Decimal(v, scale),
                 _ => Self::Decimal(v, 0),
             },
             Value::Text(v) => Self::Text(v),
-            Value::Binary(v) => Self::Bytes(v),
+            Value::Binary(v) => match (data_type, v.as_slice().try_into()) {
+                (DataType::Uuid, Ok(bytes)) => Self::Uuid(bytes),
+                _ => Self::Bytes(v),
+            },
         }
     }
 
@@ -115,6 +126,10 @@ impl Literal {
             (Self::Text(text), T::Text) => Ok(Value::Text(text)),
             (Self::Text(text), _) => text::parse(&text, data_type),
             (Self::Bytes(bytes), T::Binary) => Ok(Value::Binary(bytes)),
+            (Self::Uuid(bytes), T::Uuid | T::Binary | T::FixedBinary(16)) => {
+                Ok(Value::Binary(bytes.to_vec()))
+            }
+            (Self::Bytes(bytes), T::Uuid) if bytes.len() == 16 => Ok(Value::Binary(bytes)),
             (Self::Bytes(bytes), T::FixedBinary(width)) => {
                 if bytes.len() == width as usize {
                     return Ok(Value::Binary(bytes));
@@ -127,6 +142,19 @@ impl Literal {
                 Ok(Value::Timestamp(i64::from(days) * text::DAY_US))
             }
             (Self::Timestamp(micros), T::Timestamp) => Ok(Value::Timestamp(micros)),
+            (Self::Instant(micros), T::TimestampTz) => Ok(Value::Timestamp(micros)),
+            (Self::Time(micros), T::Time) => Ok(Value::Int64(micros)),
+            (Self::Timestamp(micros), T::Time) => Ok(Value::Int64(micros.rem_euclid(text::DAY_US))),
+            (Self::Date(days), T::TimestampTz) => {
+                Self::Timestamp(i64::from(days) * text::DAY_US).into_value(data_type)
+            }
+            (Self::Timestamp(micros), T::TimestampTz) => {
+                zone::current().instant(micros).map(Value::Timestamp).ok_or_else(out_of_range)
+            }
+            (Self::Instant(micros), T::Timestamp | T::Date | T::Time) => {
+                let local = zone::current().local(micros).ok_or_else(out_of_range)?;
+                Self::Timestamp(local).into_value(data_type)
+            }
             (Self::Timestamp(micros), T::Date) if micros % text::DAY_US == 0 => {
                 i32::try_from(micros / text::DAY_US)
                     .map(Value::Date)
@@ -230,6 +258,9 @@ impl Literal {
             Self::Real(value) => show::real(*value),
             Self::Date(days) => show::date(*days),
             Self::Timestamp(micros) => show::timestamp(*micros),
+            Self::Instant(micros) => zone::show(*micros),
+            Self::Time(micros) => clock::show(*micros),
+            Self::Uuid(bytes) => uuid::show(bytes),
             Self::Text(text) => text::quote(text),
             Self::List(_) => self.to_text().unwrap_or_default(),
             other => format!("a {}", other.kind()),
@@ -256,10 +287,17 @@ impl Literal {
             Self::Text(_) => "text",
             Self::Date(_) => "date",
             Self::Timestamp(_) => "timestamp",
+            Self::Instant(_) => "timestamp with time zone",
+            Self::Time(_) => "time",
+            Self::Uuid(_) => "uuid",
             Self::Bytes(_) => "bytea",
             Self::List(_) => "list",
         }
     }
+}
+
+fn out_of_range() -> String {
+    "the timestamp is out of range".to_owned()
 }
 
 /// The double nearest to a decimal (`CAST-3`).

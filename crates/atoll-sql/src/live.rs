@@ -5,7 +5,7 @@ use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use atoll::{Schema, Snapshot, Table};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvider};
 use datafusion::common::{Result, internal_err};
@@ -14,7 +14,6 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::names::SCHEMA;
 use crate::scope::Scope;
-use crate::types;
 
 /// The table that a statement changes, under a name that no statement can write, so that it is told
 /// from other uses of the same table.
@@ -140,9 +139,7 @@ impl LiveTable {
 }
 
 pub(crate) fn arrow_schema(schema: &Schema) -> SchemaRef {
-    let fields = schema.columns().iter().map(|column| {
-        Field::new(column.name.clone(), types::to_arrow(column.data_type), column.nullable)
-    });
+    let fields = schema.columns().iter().map(atoll::arrow_field);
     Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
 }
 

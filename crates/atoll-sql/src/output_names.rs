@@ -8,15 +8,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType as ArrowType, FieldRef, Schema, SchemaRef};
 use datafusion::common::Result;
 use sqlparser::ast::{
     BinaryOperator, DataType as SqlType, Expr, FunctionArguments, Ident, ObjectName, Query, Select,
     SelectItem, SetExpr, Statement, TableFactor,
 };
 
-use crate::names;
 use crate::parse::MARK;
+use crate::{lengths, names, types};
 
 /// Gives names to the columns of a query, of its subqueries in FROM and of those behind WITH.
 pub(crate) fn give(statement: &mut Statement) {
@@ -38,29 +38,32 @@ pub(crate) fn without_marks(text: &str) -> String {
     cleared
 }
 
-/// A schema with the names that a client sees.
+/// A schema with the names and the extension types that a client sees.
 pub(crate) fn shown_schema(schema: &SchemaRef) -> SchemaRef {
-    if !schema.fields().iter().any(|field| field.name().contains(MARK)) {
+    let is_as_it_is = |field: &FieldRef| {
+        !field.name().contains(MARK) && *field.data_type() != ArrowType::FixedSizeBinary(16)
+    };
+    if schema.fields().iter().all(is_as_it_is) {
         return SchemaRef::clone(schema);
     }
-    let fields = schema.fields().iter().map(|field| {
-        let plain = Field::clone(field);
-        plain.with_name(shown(field.name()))
-    });
+    let fields = schema.fields().iter().map(|field| types::shown_field(field, shown(field.name())));
     SchemaRef::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// A batch with the names that a client sees.
+/// A batch with the names and the texts that a client sees.
 ///
 /// # Errors
 /// The columns are not those of the batch's schema.
 pub(crate) fn shown_batch(batch: RecordBatch) -> Result<RecordBatch> {
     let schema = shown_schema(batch.schema_ref());
-    if Arc::ptr_eq(&schema, batch.schema_ref()) {
+    let is_padded = schema.fields().iter().any(|field| lengths::character(field).is_some());
+    if !is_padded && Arc::ptr_eq(&schema, batch.schema_ref()) {
         return Ok(batch);
     }
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(array, field)| lengths::padded_array(array, field)).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(schema, batch.columns().to_vec(), &options)?)
+    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }
 
 fn of_query(query: &mut Query, is_result: bool) {

@@ -8,13 +8,16 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, UInt64Array};
 use arrow_schema::SchemaRef;
-use atoll::{DataType, Schema, SnapshotSegment, Value};
+use atoll::{Schema, SnapshotSegment, Value};
 use datafusion::catalog::Session;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, Result, ScalarValue, ToDFSchema};
 use datafusion::logical_expr::{Expr, utils::conjunction};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+
+use crate::short::value;
+use crate::types;
 
 /// For each segment, whether it may hold a row that passes all filters.
 pub(crate) fn may_match(
@@ -60,9 +63,10 @@ impl Zones<'_> {
         if !data_type.has_zone() {
             return None;
         }
+        let arrow = types::to_arrow(data_type);
         let bounds = self.segments.iter().map(|segment| {
             let value = segment.zone(at).map_or(Value::Null, pick);
-            scalar(value, data_type)
+            value::to_scalar(&value, &arrow).unwrap_or(ScalarValue::Null)
         });
         ScalarValue::iter_to_array(bounds).ok()
     }
@@ -92,39 +96,5 @@ impl PruningStatistics for Zones<'_> {
 
     fn contained(&self, _: &Column, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         None
-    }
-}
-
-/// A value as DataFusion's scalar of the column's Arrow type.
-pub(crate) fn scalar(value: Value, data_type: DataType) -> ScalarValue {
-    macro_rules! typed {
-        ($variant:ident, $scalar:ident $(, $more:expr)*) => {
-            match value {
-                Value::$variant(v) => ScalarValue::$scalar(Some(v) $(, $more)*),
-                _ => ScalarValue::$scalar(None $(, $more)*),
-            }
-        };
-    }
-    match data_type {
-        DataType::Int16 => typed!(Int16, Int16),
-        DataType::Int32 => typed!(Int32, Int32),
-        DataType::Int64 => typed!(Int64, Int64),
-        DataType::Float32 => typed!(Float32, Float32),
-        DataType::Float64 => typed!(Float64, Float64),
-        DataType::Bool => typed!(Bool, Boolean),
-        DataType::Date => typed!(Date, Date32),
-        DataType::Timestamp => typed!(Timestamp, TimestampMicrosecond, None),
-        DataType::Decimal { precision, scale } => {
-            typed!(Decimal, Decimal128, precision, scale.cast_signed())
-        }
-        DataType::Text => typed!(Text, Utf8View),
-        DataType::Binary => typed!(Binary, BinaryView),
-        DataType::FixedBinary(width) => {
-            let width = i32::try_from(width).unwrap_or(i32::MAX);
-            match value {
-                Value::Binary(bytes) => ScalarValue::FixedSizeBinary(width, Some(bytes)),
-                _ => ScalarValue::FixedSizeBinary(width, None),
-            }
-        }
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use atoll::Value;
+use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef};
+use atoll::{DataType, Value};
 
+use crate::lengths;
 use crate::limits::QueryMemory;
 use crate::short::columns::Columns;
 use crate::short::run::Rows;
@@ -47,7 +48,12 @@ impl QueryResult {
     }
 
     /// Rows of the short executor.
-    pub(crate) fn of_rows(rows: Rows, columns: &Arc<Columns>) -> Self {
+    pub(crate) fn of_rows(mut rows: Rows, columns: &Arc<Columns>) -> Self {
+        for (at, data_type) in columns.types.iter().enumerate() {
+            if let DataType::Char(most) = data_type {
+                rows.change(at, |text| lengths::padded(text, *most).into_owned());
+            }
+        }
         let rows = ShortRows { rows, columns: Arc::clone(columns), batch: OnceLock::new() };
         let schema = Arc::clone(&columns.schema);
         Self { schema, data: Data::Rows(Arc::new(rows)), memory: None, change: None }
@@ -60,7 +66,7 @@ impl QueryResult {
 
     /// A row for each text.
     pub(crate) fn of_lines(column: &str, lines: &[String]) -> Self {
-        let field = Field::new(column, DataType::Utf8, false);
+        let field = Field::new(column, ArrowType::Utf8, false);
         let schema = Arc::new(Schema::new(vec![field]));
         let text = Arc::new(StringArray::from_iter_values(lines));
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![text]);
@@ -93,7 +99,7 @@ impl QueryResult {
 
     /// The rows of a short statement, without a step through Arrow, and the types of the columns;
     /// `None` for a result that is Arrow data.
-    pub fn rows(&self) -> Option<(impl ExactSizeIterator<Item = &[Value]>, &[atoll::DataType])> {
+    pub fn rows(&self) -> Option<(impl ExactSizeIterator<Item = &[Value]>, &[DataType])> {
         match &self.data {
             Data::Rows(short) => {
                 let rows = &short.rows;

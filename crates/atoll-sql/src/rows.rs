@@ -166,7 +166,7 @@ impl QueryResult {
         };
         let types = schema.fields().iter().enumerate();
         let types: Vec<DataType> = types
-            .map(|(at, field)| types::of_arrow(field.data_type()).ok_or_else(|| only_arrow(at)))
+            .map(|(at, field)| types::of_field(field).ok_or_else(|| only_arrow(at)))
             .collect::<Result<_, _>>()?;
         let mut values = Vec::with_capacity(types.len());
         for batch in self.batches() {

@@ -50,9 +50,4 @@ impl Scope {
     pub(crate) fn inherited(&self, name: &str) -> Option<atoll::SnapshotTable> {
         self.db.bases().iter().find_map(|base: &Snapshot| base.table(name).ok())
     }
-
-    /// As long as it stays the same, every name means the same.
-    pub(crate) fn version(&self) -> u64 {
-        self.catalog.version()
-    }
 }

@@ -7,6 +7,7 @@
 //! SET idle_in_transaction_session_timeout = …  between two statements of a transaction
 //! SET LOCAL …                                for the transaction that is open
 //! RESET durability | ALL                     what the database was opened with; no limits
+//! SET TIME ZONE 'Europe/Berlin'             in which local times are read and instants written
 //! SHOW durability
 //! ```
 //!
@@ -19,11 +20,13 @@ use std::time::Duration;
 
 use atoll::Durability;
 use sqlparser::ast::{
-    ContextModifier, Expr, Ident, ObjectName, Reset, Set, Spanned, Value, ValueWithSpan,
+    ContextModifier, Expr, Ident, ObjectName, Reset, Set, Spanned, UnaryOperator, Value,
+    ValueWithSpan,
 };
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::names;
+use crate::zone::Zone;
 
 /// Units of time, the longest first, with their microseconds.
 const UNITS: [(&str, u64); 6] = [
@@ -43,6 +46,7 @@ const MILLIS_MAX: u64 = i32::MAX as u64;
 pub(crate) enum Setting {
     Durability,
     SynchronousCommit,
+    TimeZone,
     Limit(Limit),
 }
 
@@ -61,6 +65,8 @@ pub(crate) type Choice = Option<Durability>;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Values {
     pub(crate) durability: Choice,
+    /// In which local times are read and instants written.
+    pub(crate) zone: Zone,
     /// Of a wait for another transaction.
     pub(crate) lock: Option<Duration>,
     /// Of a statement.
@@ -73,6 +79,7 @@ pub(crate) struct Values {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Changed {
     Durability(Choice),
+    Zone(Zone),
     Limit(Limit, Option<Duration>),
     /// Everything has its default again.
     All,
@@ -98,6 +105,7 @@ impl Values {
     fn change(&mut self, changed: Changed) {
         match changed {
             Changed::Durability(choice) => self.durability = choice,
+            Changed::Zone(zone) => self.zone = zone,
             Changed::Limit(limit, time) => *self.limit(limit) = time,
             Changed::All => *self = Self::default(),
         }
@@ -111,11 +119,15 @@ impl Setting {
             [only] => match names::fold(only).as_str() {
                 "durability" => Some(Self::Durability),
                 "synchronous_commit" => Some(Self::SynchronousCommit),
+                "timezone" => Some(Self::TimeZone),
                 "lock_timeout" => Some(Self::Limit(Limit::Lock)),
                 "statement_timeout" => Some(Self::Limit(Limit::Statement)),
                 "idle_in_transaction_session_timeout" => Some(Self::Limit(Limit::Idle)),
                 _ => None,
             },
+            [time, zone] if names::fold(time) == "time" && names::fold(zone) == "zone" => {
+                Some(Self::TimeZone)
+            }
             _ => None,
         }
     }
@@ -125,6 +137,8 @@ impl Setting {
         match self {
             Self::Durability => "durability",
             Self::SynchronousCommit => "synchronous_commit",
+            // As PostgreSQL writes it.
+            Self::TimeZone => "TimeZone",
             Self::Limit(Limit::Lock) => "lock_timeout",
             Self::Limit(Limit::Statement) => "statement_timeout",
             Self::Limit(Limit::Idle) => "idle_in_transaction_session_timeout",
@@ -138,6 +152,7 @@ impl Setting {
             (Self::Durability, durability) => durability.to_string(),
             (Self::SynchronousCommit, Durability::Strict) => "on".to_owned(),
             (Self::SynchronousCommit, _) => "off".to_owned(),
+            (Self::TimeZone, _) => values.zone.to_string(),
             (Self::Limit(limit), _) => show_time(*values.limit(limit)),
         }
     }
@@ -150,6 +165,15 @@ impl Setting {
         }
         let wrong = |message: String| SqlError::new(SqlErrorKind::Type, message);
         let wanted = match self {
+            Self::TimeZone if is_word && text == "local" => return Ok(self.reset()),
+            Self::TimeZone => {
+                return Zone::specified(&text).map(Changed::Zone).ok_or_else(|| {
+                    wrong(format!(
+                        "\"{text}\" is no value of TimeZone; name one such as Europe/Berlin"
+                    ))
+                    .with_cause(Cause::InvalidParameter)
+                });
+            }
             Self::Limit(limit) => return Ok(Changed::Limit(limit, self.time(&text)?)),
             Self::Durability => {
                 text.parse::<Durability>().map_err(|error| wrong(error.to_string()))?
@@ -183,6 +207,7 @@ impl Setting {
     fn reset(self) -> Changed {
         match self {
             Self::Limit(limit) => Changed::Limit(limit, None),
+            Self::TimeZone => Changed::Zone(Zone::default()),
             _ => Changed::Durability(None),
         }
     }
@@ -229,6 +254,9 @@ fn text(value: &Expr) -> Result<(String, bool), SqlError> {
             Value::Boolean(is_on) => Ok((is_on.to_string(), false)),
             other => Err(no_value(&other.to_string())),
         },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            text(expr).map(|(number, _)| (format!("-{number}"), false))
+        }
         other => Err(no_value(&other.to_string())),
     }
 }
@@ -242,6 +270,11 @@ fn no_value(text: &str) -> SqlError {
 /// # Errors
 /// Anything but one setting that there is, and a value that it cannot have.
 pub(crate) fn assignment(set: &Set, default: Choice) -> Result<Assignment, SqlError> {
+    if let Set::SetTimeZone { local, value } = set {
+        let changed = Setting::TimeZone.read(value, default);
+        let changed = changed.map_err(|error| error.at(value.span()))?;
+        return Ok(Assignment { changed, is_local: *local });
+    }
     let Set::SingleAssignment { scope, hivevar: false, variable, values } = set else {
         return Err(unknown(&set.to_string()));
     };
@@ -281,8 +314,8 @@ fn of_name(name: &ObjectName) -> Option<Setting> {
 
 fn unknown(what: &str) -> SqlError {
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the settings are durability, synchronous_commit, lock_timeout, statement_timeout and \
-             idle_in_transaction_session_timeout"
+        "the settings are durability, synchronous_commit, TimeZone, lock_timeout, \
+             statement_timeout and idle_in_transaction_session_timeout"
             .to_owned(),
     ))
 }
@@ -403,7 +436,7 @@ mod tests {
         for sql in ["SET durability = 'none', 'strict'", "SET durability = 1 + 1"] {
             assert_eq!(of(sql).unwrap_err().kind(), SqlErrorKind::Syntax, "{sql}");
         }
-        for sql in ["SET work_mem = 1", "SET TIME ZONE 'UTC'", "RESET work_mem", "SET a.b = 1"] {
+        for sql in ["SET work_mem = 1", "SET datestyle = 'ISO'", "RESET work_mem", "SET a.b = 1"] {
             assert_eq!(of(sql).unwrap_err().kind(), SqlErrorKind::Unsupported, "{sql}");
         }
     }

@@ -1,11 +1,6 @@
 //! Values as text, as PostgreSQL writes them in its ISO style.
 
-use arrow_array::Array;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, TimestampMicrosecondType};
-use arrow_schema::{DataType as ArrowType, TimeUnit};
-
-use crate::text::DAY_US;
+use crate::calendar::DAY_US;
 
 /// A number's shortest digits that read back as the same number, with an exponent where PostgreSQL
 /// writes one: below -4, and from 15 digits (`real`: 6) on.
@@ -106,18 +101,6 @@ pub fn timestamp(micros: i64) -> String {
         _ => format!(".{fraction:06}").trim_end_matches('0').to_owned(),
     };
     format!("{shown} {hour:02}:{minute:02}:{second:02}{fraction}{era}")
-}
-
-/// The text of a date or a timestamp in an array, of whatever year; `None` for values of other
-/// types.
-pub fn moment(array: &dyn Array, row: usize) -> Option<String> {
-    match array.data_type() {
-        ArrowType::Date32 => Some(date(array.as_primitive::<Date32Type>().value(row))),
-        ArrowType::Timestamp(TimeUnit::Microsecond, None) => {
-            Some(timestamp(array.as_primitive::<TimestampMicrosecondType>().value(row)))
-        }
-        _ => None,
-    }
 }
 
 /// Bytes as `\x` and hexadecimal digits.

@@ -17,9 +17,11 @@ impl SqlError {
             SqlErrorKind::UnknownColumn => "42703",
             SqlErrorKind::UnknownTablespace => "42704",
             // What computes values has its messages from two lists (`text`, `rules::scalar`).
+            SqlErrorKind::Type if let Some(state) = of_moment(self.message()) => state,
             SqlErrorKind::Type if self.message().contains("out of range") => "22003",
             SqlErrorKind::Type if self.message().contains("invalid hexadecimal") => "22023",
             SqlErrorKind::Type if self.message().contains("more digits than") => "22003",
+            SqlErrorKind::Type if self.message().contains("value too long for type") => "22001",
             SqlErrorKind::Type => "22P02",
             SqlErrorKind::Constraint => "23000",
             SqlErrorKind::Schema => "42P16",
@@ -35,6 +37,25 @@ impl SqlError {
             SqlErrorKind::Database => "58000",
         }
     }
+}
+
+/// The state of a text that is no date or time: it has another form, or fields out of range.
+fn of_moment(message: &str) -> Option<&'static str> {
+    const OUT_OF_RANGE: &str = "22008";
+    if ["out of range for a time", "the timestamp is out of range", "the date is out of range"]
+        .iter()
+        .any(|said| message.contains(said))
+    {
+        return Some(OUT_OF_RANGE);
+    }
+    if message.contains("has a time zone that is not known") {
+        return Some("22023");
+    }
+    let at = ["\" is not a date", "\" is not a time"].iter().find_map(|said| message.find(said))?;
+    let text = message[..at].rsplit('"').next()?.trim();
+    let is_date =
+        text.bytes().take(5).map(|byte| byte.is_ascii_digit()).eq([true, true, true, true, false]);
+    Some(if is_date { OUT_OF_RANGE } else { "22007" })
 }
 
 fn of_cause(cause: Cause) -> Option<&'static str> {
@@ -64,6 +85,7 @@ fn of_cause(cause: Cause) -> Option<&'static str> {
         Cause::LongName => "42622",
         Cause::ParameterCount => "08P01",
         Cause::UnknownParameter => "42P02",
+        Cause::InvalidParameter => "22023",
         Cause::FineTimestamp => return None,
     })
 }

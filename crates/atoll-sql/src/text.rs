@@ -7,12 +7,11 @@ use std::num::IntErrorKind;
 use std::str::FromStr;
 
 use atoll::{DataType, Value};
-use chrono::{NaiveDate, NaiveTime, Timelike};
 
-/// Microseconds of a day.
-pub(crate) const DAY_US: i64 = 86_400_000_000;
-/// Longest piece of a bad value that a message repeats, in characters.
-const QUOTED_MAX: usize = 60;
+pub(crate) use crate::calendar::DAY_US;
+use crate::calendar::{date_parts, timestamp_and_zone};
+pub(crate) use crate::written::{digits, quote};
+use crate::{clock, lengths, uuid, zone};
 
 /// Reads a value of a type.
 ///
@@ -36,6 +35,12 @@ pub(crate) fn parse(text: &str, data_type: DataType) -> Result<Value, String> {
                 .map_err(|reason| format!("{} {reason}", quote(text)))
         }
         DataType::Text => Ok(Value::Text(text.to_owned())),
+        DataType::Varchar(_) | DataType::Char(_) => {
+            lengths::assigned(text, data_type).map(|kept| Value::Text(kept.to_owned()))
+        }
+        DataType::TimestampTz => zone::parse(text).map(Value::Timestamp),
+        DataType::Time => time(text).map(Value::Int64),
+        DataType::Uuid => uuid::parse(text.trim()).map(|bytes| Value::Binary(bytes.to_vec())),
         DataType::Binary => bytes(text).map(Value::Binary),
         DataType::FixedBinary(width) => {
             let bytes = bytes(text)?;
@@ -47,13 +52,12 @@ pub(crate) fn parse(text: &str, data_type: DataType) -> Result<Value, String> {
     }
 }
 
-/// A value as a message shows it: in quotes, shortened, without control characters.
-pub(crate) fn quote(text: &str) -> String {
-    let mut shown: String = text.chars().take(QUOTED_MAX).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    format!("\"{}\"", shown.replace(char::is_control, "?"))
+/// A time of day; that of a timestamp will do.
+pub(crate) fn time(text: &str) -> Result<i64, String> {
+    clock::parse(text).or_else(|error| {
+        let (micros, _) = timestamp_and_zone(text.trim(), "time").map_err(|_| error)?;
+        Ok(micros.rem_euclid(DAY_US))
+    })
 }
 
 /// The range of an integer type, for messages.
@@ -113,54 +117,15 @@ pub(crate) fn date(text: &str) -> Result<i32, String> {
     i32::try_from(micros / DAY_US).map_err(|_| fault("is not a date"))
 }
 
-fn date_parts(text: &str) -> Option<i32> {
-    if text.len() == 8 && digits(text).is_some() {
-        let part = |from: usize, to: usize| digits(&text[from..to]);
-        let date = NaiveDate::from_ymd_opt(part(0, 4)? as i32, part(4, 6)?, part(6, 8)?)?;
-        return Some(date.to_epoch_days());
-    }
-    let mut parts = text.splitn(3, '-');
-    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
-    if year.len() != 4 {
-        return None;
-    }
-    let (day, is_before) = match day.strip_suffix(" BC") {
-        Some(day) => (day, true),
-        None => (day, false),
-    };
-    let year = digits(year)? as i32;
-    let year = if is_before { 1 - year } else { year };
-    let date = NaiveDate::from_ymd_opt(year, digits(month)?, digits(day)?)?;
-    Some(date.to_epoch_days())
-}
-
-/// Digits only, unlike `parse`, which takes a sign as well.
-fn digits(text: &str) -> Option<u32> {
-    let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if all { text.parse().ok() } else { None }
-}
-
 /// Microseconds since 1970-01-01 00:00 of `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]`, with `T` for the
-/// space and `Z` behind it if one likes.
+/// space if one likes. As in PostgreSQL a zone behind it is read, and says nothing about a time
+/// without one.
 pub(crate) fn timestamp(text: &str) -> Result<i64, String> {
-    let fault = || format!("{} is not a timestamp; write YYYY-MM-DD HH:MM:SS", quote(text));
-    let (day, rest) = match text.find([' ', 'T', 't']) {
-        Some(at) => (&text[..at], text[at + 1..].trim_start()),
-        None => (text, ""),
-    };
-    let days = i64::from(date_parts(day).ok_or_else(fault)?);
-    if rest.is_empty() {
-        return if day.len() == text.len() { Ok(days * DAY_US) } else { Err(fault()) };
+    let (micros, zone) = timestamp_and_zone(text, "timestamp")?;
+    match is_zone(zone) {
+        true => Ok(micros),
+        false => Err(format!("{} is not a timestamp; write YYYY-MM-DD HH:MM:SS", quote(text))),
     }
-    let (time, zone) = match rest.find(['Z', 'z', '+', '-']) {
-        Some(at) => rest.split_at(at),
-        None => (rest, ""),
-    };
-    // As in PostgreSQL a zone is read, and says nothing about a time without one.
-    if !is_zone(zone) {
-        return Err(fault());
-    }
-    Ok(days * DAY_US + time_of_day(time.trim_end()).ok_or_else(fault)??)
 }
 
 /// Whether a text is nothing, `Z`, or hours and minutes from UTC.
@@ -175,29 +140,6 @@ fn is_zone(text: &str) -> bool {
     };
     let is_below = |text: &str, limit| text.len() < 3 && digits(text).is_some_and(|n| n < limit);
     is_below(hours, 16) && is_below(minutes, 60)
-}
-
-/// Microseconds of a day of `HH:MM[:SS[.ffffff]]`; the inner error is for lost digits.
-fn time_of_day(text: &str) -> Option<Result<i64, String>> {
-    let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let mut parts = clock.splitn(3, ':');
-    let hour = digits(parts.next()?)?;
-    let minute = digits(parts.next()?)?;
-    let second = parts.next().map_or(Some(0), digits)?;
-    // The end of a day is the begin of the next one.
-    let is_end = (hour, minute, second) == (24, 0, 0) && fraction.bytes().all(|b| b == b'0');
-    let time = NaiveTime::from_hms_opt(if is_end { 0 } else { hour }, minute, second)?;
-    digits(fraction.get(..1)?)?;
-    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let (kept, lost) = fraction.split_at(fraction.len().min(6));
-    if lost.bytes().any(|byte| byte != b'0') {
-        return Some(Err(format!("{} is finer than a microsecond", quote(text))));
-    }
-    let micros = digits(&format!("{kept:0<6}"))?;
-    let of_day = i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(micros);
-    Some(Ok(if is_end { DAY_US } else { of_day }))
 }
 
 /// Bytes: `\x` and hexadecimal digits, or the text's own bytes, in which `\\` is a backslash and

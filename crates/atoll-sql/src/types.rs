@@ -1,10 +1,12 @@
 //! The types of columns, and which names of SQL and types of Arrow denote them.
 
-use arrow_schema::{DataType as ArrowType, TimeUnit};
-use atoll::DataType;
-use sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
+use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
+use arrow_schema::{DataType as ArrowType, Field, TimeUnit};
+use atoll::{BINARY, CHARACTERS_MAX, DataType};
+use sqlparser::ast::{CharacterLength, DataType as SqlType, ExactNumberInfo, TimezoneInfo};
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::lengths;
 
 /// Most digits of a decimal.
 const DECIMAL_PRECISION_MAX: u8 = 38;
@@ -30,18 +32,59 @@ pub(crate) fn column_type(name: &SqlType) -> Result<DataType, SqlError> {
         SqlType::Timestamp(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             DataType::Timestamp
         }
+        SqlType::Timestamp(None | Some(6), TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => {
+            DataType::TimestampTz
+        }
+        SqlType::Time(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            DataType::Time
+        }
+        SqlType::Uuid => DataType::Uuid,
         SqlType::Decimal(info) | SqlType::Numeric(info) | SqlType::Dec(info) => decimal(info)?,
         SqlType::Text
         | SqlType::Varchar(None)
         | SqlType::CharacterVarying(None)
         | SqlType::CharVarying(None)
         | SqlType::String(None) => DataType::Text,
+        SqlType::Varchar(Some(limit))
+        | SqlType::CharacterVarying(Some(limit))
+        | SqlType::CharVarying(Some(limit)) => DataType::Varchar(characters(limit, "varchar")?),
+        SqlType::Char(None) | SqlType::Character(None) => DataType::Char(1),
+        SqlType::Char(Some(limit)) | SqlType::Character(Some(limit)) => {
+            DataType::Char(characters(limit, "char")?)
+        }
         SqlType::Bytea => DataType::Binary,
         SqlType::Binary(Some(width)) => {
             DataType::FixedBinary(u32::try_from(*width).unwrap_or(u32::MAX))
         }
         other => return Err(unknown(other)),
     })
+}
+
+/// The type of a value that is assigned to a column: one that all columns of its kind have, so that
+/// the column can check what it is given.
+pub(crate) fn assigned(data_type: DataType) -> DataType {
+    match data_type {
+        DataType::Varchar(_) | DataType::Char(_) => DataType::Text,
+        other => other,
+    }
+}
+
+/// The limit of the characters of a text.
+fn characters(limit: &CharacterLength, name: &str) -> Result<u32, SqlError> {
+    let wrong = |reason: String| {
+        SqlError::new(SqlErrorKind::Schema, format!("length for type {name} {reason}"))
+            .with_cause(Cause::InvalidParameter)
+    };
+    match limit {
+        CharacterLength::IntegerLength { length: 0, .. } => {
+            Err(wrong("must be at least 1".to_owned()))
+        }
+        CharacterLength::IntegerLength { length, .. } => match u32::try_from(*length) {
+            Ok(length @ ..=CHARACTERS_MAX) => Ok(length),
+            _ => Err(wrong(format!("cannot exceed {CHARACTERS_MAX}"))),
+        },
+        CharacterLength::Max => Err(wrong(format!("is a number, up to {CHARACTERS_MAX}"))),
+    }
 }
 
 fn float(bits: u64) -> Result<DataType, SqlError> {
@@ -84,20 +127,17 @@ fn decimal(info: &ExactNumberInfo) -> Result<DataType, SqlError> {
 /// The error for a type that no column can have.
 fn unknown(name: &SqlType) -> SqlError {
     let hint = match name {
-        SqlType::Varchar(Some(_))
-        | SqlType::CharacterVarying(Some(_))
-        | SqlType::CharVarying(Some(_))
-        | SqlType::Char(_)
-        | SqlType::Character(_) => "lengths of text are not checked; use text",
-        SqlType::Timestamp(..) => "use timestamp, which keeps microseconds and no time zone",
+        SqlType::Timestamp(..) | SqlType::Time(..) => {
+            "use timestamp, timestamptz or time, which keep microseconds"
+        }
         SqlType::TinyInt(_) => "use smallint",
         SqlType::Binary(None) | SqlType::Varbinary(_) | SqlType::Blob(_) => {
             "use bytea, or binary(n) for exactly n bytes"
         }
-        SqlType::Uuid => "use binary(16)",
         _ => {
             "the types are smallint, integer, bigint, real, double precision, boolean, date, \
-             timestamp, decimal(p,s), text, bytea and binary(n)"
+             timestamp, timestamptz, time, decimal(p,s), text, varchar(n), char(n), uuid, bytea \
+             and binary(n)"
         }
     };
     SqlError::unsupported(format!("a column cannot have the type {name}"))
@@ -115,6 +155,9 @@ pub(crate) fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
         ArrowType::Boolean => DataType::Bool,
         ArrowType::Date32 => DataType::Date,
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => DataType::Timestamp,
+        ArrowType::Timestamp(TimeUnit::Microsecond, Some(_)) => DataType::TimestampTz,
+        ArrowType::Time64(TimeUnit::Microsecond) => DataType::Time,
+        ArrowType::FixedSizeBinary(16) => DataType::Uuid,
         ArrowType::Decimal128(precision, scale) => {
             DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
         }
@@ -124,27 +167,33 @@ pub(crate) fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
     })
 }
 
-/// The Arrow type of a column's values.
-pub(crate) fn to_arrow(data_type: DataType) -> ArrowType {
-    match data_type {
-        DataType::Int16 => ArrowType::Int16,
-        DataType::Int32 => ArrowType::Int32,
-        DataType::Int64 => ArrowType::Int64,
-        DataType::Float32 => ArrowType::Float32,
-        DataType::Float64 => ArrowType::Float64,
-        DataType::Bool => ArrowType::Boolean,
-        DataType::Date => ArrowType::Date32,
-        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::Decimal { precision, scale } => {
-            ArrowType::Decimal128(precision, scale.cast_signed())
+/// The type of a column of a result.
+pub(crate) fn of_field(field: &Field) -> Option<DataType> {
+    match field.data_type() {
+        ArrowType::FixedSizeBinary(16) if field.extension_type_name() == Some(BINARY) => {
+            Some(DataType::FixedBinary(16))
         }
-        DataType::Text => ArrowType::Utf8View,
-        DataType::Binary => ArrowType::BinaryView,
-        DataType::FixedBinary(width) => {
-            ArrowType::FixedSizeBinary(i32::try_from(width).unwrap_or(i32::MAX))
+        ArrowType::FixedSizeBinary(width) if *width != 16 => {
+            u32::try_from(*width).ok().map(DataType::FixedBinary)
         }
+        arrow => lengths::character(field).map(DataType::Char).or_else(|| of_arrow(arrow)),
     }
 }
+
+/// A field of a result as a client sees it.
+pub(crate) fn shown_field(field: &Field, name: &str) -> Field {
+    let plain = Field::new(name, field.data_type().clone(), field.is_nullable());
+    let plain = plain.with_metadata(field.metadata().clone());
+    if *field.data_type() == ArrowType::FixedSizeBinary(16) && field.extension_type_name().is_none()
+    {
+        let uuid = (EXTENSION_TYPE_NAME_KEY.to_owned(), atoll::UUID.to_owned());
+        return plain.with_metadata([uuid].into());
+    }
+    plain
+}
+
+/// The Arrow type of a column's values.
+pub(crate) use atoll::arrow_type as to_arrow;
 
 #[cfg(test)]
 mod tests {
@@ -183,7 +232,16 @@ mod tests {
             ("decimal(15,2)", DataType::Decimal { precision: 15, scale: 2 }),
             ("numeric(9)", DataType::Decimal { precision: 9, scale: 0 }),
             ("text", DataType::Text),
+            ("timestamptz", DataType::TimestampTz),
+            ("timestamp with time zone", DataType::TimestampTz),
+            ("time", DataType::Time),
+            ("time without time zone", DataType::Time),
+            ("uuid", DataType::Uuid),
             ("varchar", DataType::Text),
+            ("char(4)", DataType::Char(4)),
+            ("character", DataType::Char(1)),
+            ("varchar(10)", DataType::Varchar(10)),
+            ("character varying(3)", DataType::Varchar(3)),
             ("bytea", DataType::Binary),
             ("binary(16)", DataType::FixedBinary(16)),
         ];
@@ -194,8 +252,9 @@ mod tests {
 
     #[test]
     fn a_type_that_no_column_can_have_says_what_to_use() {
-        assert!(of("varchar(10)").unwrap_err().hint().unwrap().contains("use text"));
-        assert!(of("timestamptz").unwrap_err().hint().unwrap().contains("no time zone"));
+        assert!(of("varchar(0)").unwrap_err().message().contains("at least 1"));
+        assert!(of("varchar(10485761)").unwrap_err().message().contains("cannot exceed"));
+        assert!(of("timestamp(3)").unwrap_err().hint().unwrap().contains("microseconds"));
         assert!(of("jsonb").unwrap_err().hint().unwrap().contains("the types are"));
         assert!(of("decimal(39,2)").is_err());
         assert!(of("decimal(5,6)").is_err());

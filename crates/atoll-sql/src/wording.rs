@@ -181,6 +181,7 @@ fn word_in_sql<'a>(word: &str, behind: &'a str) -> (String, &'a str) {
         | ("TimestampMicrosecond" | "TimestampNanosecond", _) => "a timestamp".to_owned(),
         ("Interval" | "Duration", _) => "interval".to_owned(),
         ("Time32" | "Time64", _) => "time".to_owned(),
+        ("FixedSizeBinary", [width]) if *width == "16" => "uuid".to_owned(),
         ("FixedSizeBinary", [width]) => format!("binary({width})"),
         ("List" | "LargeList" | "ListView", _) => {
             format!("{}[]", in_sql(inner.trim_start_matches("nullable ")))

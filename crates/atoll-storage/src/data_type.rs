@@ -1,9 +1,17 @@
 //! The types of columns.
+//!
+//! `TYPE-1`: a type is stored as one of the first twelve ([`DataType::stored_as`]): its values are
+//! theirs, in bytes and as [`crate::Value`], and have their order. It says which of them a column
+//! can hold, and what they mean outside a table.
 
 use std::fmt;
 
 /// Widest fixed-size binary, in bytes.
 pub const FIXED_BINARY_BYTES_MAX: u32 = 4096;
+/// Highest limit of the characters of a text, as in PostgreSQL.
+pub const CHARACTERS_MAX: u32 = 10_485_760;
+/// Microseconds of a day; a time of day may be this number, 24:00.
+pub const DAY_MICROS: i64 = 86_400_000_000;
 
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,42 +47,69 @@ pub enum DataType {
     Binary,
     /// Exactly this many bytes.
     FixedBinary(u32),
+    /// Text of at most this many characters.
+    Varchar(u32),
+    /// Text that is shown with exactly this many characters. Blanks at its end have no meaning
+    /// and are not stored.
+    Char(u32),
+    /// An instant: microseconds since 1970-01-01 00:00 UTC, 64 bits.
+    TimestampTz,
+    /// Microseconds since midnight, 64 bits; 24:00 is the last one.
+    Time,
+    /// A UUID, 16 bytes in the order in which it is written.
+    Uuid,
 }
 
 impl DataType {
+    /// The type with the values and the layout that this one has (`TYPE-1`).
+    pub const fn stored_as(self) -> Self {
+        match self {
+            Self::Varchar(_) | Self::Char(_) => Self::Text,
+            Self::TimestampTz => Self::Timestamp,
+            Self::Time => Self::Int64,
+            Self::Uuid => Self::FixedBinary(16),
+            other => other,
+        }
+    }
+
     /// Bytes of one value in a segment; 0 for `bool`, since its values are bits.
     pub const fn width(self) -> usize {
-        match self {
+        match self.stored_as() {
             Self::Bool => 0,
             Self::Int16 => 2,
             Self::Int32 | Self::Float32 | Self::Date => 4,
             Self::Int64 | Self::Float64 | Self::Timestamp => 8,
-            Self::Decimal { .. } | Self::Text | Self::Binary => 16,
             Self::FixedBinary(width) => width as usize,
+            _ => 16,
         }
     }
 
     /// Whether values of more than 12 bytes are stored in the segment's heap.
     pub const fn is_view(self) -> bool {
-        matches!(self, Self::Text | Self::Binary)
+        matches!(self.stored_as(), Self::Text | Self::Binary)
     }
 
-    /// Whether the values are integers; see [`crate::Number`].
+    /// Whether the values are stored as integers; see [`crate::Number`].
     pub const fn is_integer(self) -> bool {
-        matches!(self, Self::Int16 | Self::Int32 | Self::Int64 | Self::Date | Self::Timestamp)
+        use DataType::{Date, Int16, Int32, Int64, Timestamp};
+        matches!(self.stored_as(), Int16 | Int32 | Int64 | Date | Timestamp)
     }
 
     /// Whether every bit pattern of the type's width is a valid value.
     pub const fn is_any_bytes(self) -> bool {
-        use DataType::{Date, FixedBinary, Float32, Float64, Int16, Int32, Int64, Timestamp};
+        use DataType::{Date, FixedBinary, Float32, Float64, TimestampTz, Uuid};
+        use DataType::{Int16, Int32, Int64, Timestamp};
         let is_number = matches!(self, Int16 | Int32 | Int64 | Float32 | Float64);
-        is_number || matches!(self, Date | Timestamp | FixedBinary(_))
+        is_number || matches!(self, Date | Timestamp | TimestampTz | FixedBinary(_) | Uuid)
     }
 
     /// Whether each segment keeps a minimum and a maximum of the column (see [`crate::zone`]).
     pub const fn has_zone(self) -> bool {
-        !matches!(self, Self::Bool | Self::Text | Self::Binary | Self::FixedBinary(_))
-            && !matches!(self, Self::Decimal { precision, .. } if precision > 18)
+        match self.stored_as() {
+            Self::Bool | Self::Text | Self::Binary | Self::FixedBinary(_) => false,
+            Self::Decimal { precision, .. } => precision <= 18,
+            _ => true,
+        }
     }
 
     /// The code of the type in the directory: kind and parameter.
@@ -92,6 +127,11 @@ impl DataType {
             Self::Text => (10, 0),
             Self::Binary => (11, 0),
             Self::FixedBinary(width) => (12, width),
+            Self::Varchar(characters) => (13, characters),
+            Self::Char(characters) => (14, characters),
+            Self::TimestampTz => (15, 0),
+            Self::Time => (16, 0),
+            Self::Uuid => (17, 0),
         }
     }
 
@@ -111,6 +151,11 @@ impl DataType {
             10 => Self::Text,
             11 => Self::Binary,
             12 => Self::FixedBinary(parameter),
+            13 => Self::Varchar(parameter),
+            14 => Self::Char(parameter),
+            15 => Self::TimestampTz,
+            16 => Self::Time,
+            17 => Self::Uuid,
             _ => return None,
         };
         // No version has set bits that the type does not use.
@@ -130,6 +175,11 @@ impl DataType {
             Self::FixedBinary(width) if width == 0 || width > FIXED_BINARY_BYTES_MAX => Err(
                 format!("binary({width}) is out of range; use 1 to {FIXED_BINARY_BYTES_MAX} bytes"),
             ),
+            Self::Varchar(characters) | Self::Char(characters)
+                if characters == 0 || characters > CHARACTERS_MAX =>
+            {
+                Err(format!("{self} is out of range; use 1 to {CHARACTERS_MAX} characters"))
+            }
             _ => Ok(()),
         }
     }
@@ -150,6 +200,11 @@ impl fmt::Display for DataType {
             Self::Text => f.write_str("text"),
             Self::Binary => f.write_str("bytea"),
             Self::FixedBinary(width) => write!(f, "binary({width})"),
+            Self::Varchar(characters) => write!(f, "character varying({characters})"),
+            Self::Char(characters) => write!(f, "character({characters})"),
+            Self::TimestampTz => f.write_str("timestamp with time zone"),
+            Self::Time => f.write_str("time"),
+            Self::Uuid => f.write_str("uuid"),
         }
     }
 }

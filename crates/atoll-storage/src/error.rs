@@ -21,6 +21,17 @@ pub enum StorageError {
         /// Type of the value it was given.
         given: &'static str,
     },
+    /// A text that is longer than its column's type allows, or a `character(n)` with blanks at its
+    /// end, which are not stored.
+    #[error(
+        "value too long for type {expected}, or with blanks at its end, in column \"{column}\""
+    )]
+    TooManyCharacters {
+        /// The column.
+        column: String,
+        /// Its type.
+        expected: DataType,
+    },
     /// A sum that the column's type cannot represent.
     #[error("column \"{column}\" holds {expected}, and the sum is out of its range")]
     OutOfRange {

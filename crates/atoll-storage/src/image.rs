@@ -138,7 +138,7 @@ pub fn decode(data_type: DataType, image: &[u8]) -> Option<Value> {
             <$rust>::from_le_bytes(image.try_into().ok()?)
         };
     }
-    Some(match data_type {
+    Some(match data_type.stored_as() {
         DataType::Int16 => Value::Int16(fixed!(i16)),
         DataType::Int32 => Value::Int32(fixed!(i32)),
         DataType::Date => Value::Date(fixed!(i32)),
@@ -149,7 +149,7 @@ pub fn decode(data_type: DataType, image: &[u8]) -> Option<Value> {
         DataType::Bool => Value::Bool(*image.first()? != 0),
         DataType::Decimal { .. } => Value::Decimal(fixed!(i128)),
         DataType::FixedBinary(_) => Value::Binary(image.to_vec()),
-        DataType::Text | DataType::Binary => {
+        _ => {
             return of_bytes(data_type, inline(image)?.to_vec());
         }
     })
@@ -157,7 +157,7 @@ pub fn decode(data_type: DataType, image: &[u8]) -> Option<Value> {
 
 /// The value of a text or binary's bytes.
 pub fn of_bytes(data_type: DataType, bytes: Vec<u8>) -> Option<Value> {
-    match data_type {
+    match data_type.stored_as() {
         DataType::Text => String::from_utf8(bytes).ok().map(Value::Text),
         _ => Some(Value::Binary(bytes)),
     }

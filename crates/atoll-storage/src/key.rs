@@ -1,6 +1,6 @@
 //! Hashes of primary keys, and their form in error messages.
 
-use crate::types::{Column, DataType, Schema, Value};
+use crate::types::{Column, DAY_MICROS, DataType, Schema, Value};
 
 /// Hashes up to this one are reserved: a table of hashes may use them as special values.
 pub const RESERVED_MAX: u64 = 2;
@@ -66,7 +66,7 @@ pub(crate) const HASH_WORK: usize = 10;
 pub fn parts(types: impl Iterator<Item = DataType>) -> Box<[Part]> {
     let mut bits = 0;
     let parts = types.map(|data_type| {
-        let (part, width) = match data_type {
+        let (part, width) = match data_type.stored_as() {
             DataType::Int16 => (Part::Int16, 16),
             DataType::Int32 => (Part::Int32, 32),
             DataType::Date => (Part::Date, 32),
@@ -80,9 +80,10 @@ pub fn parts(types: impl Iterator<Item = DataType>) -> Box<[Part]> {
     parts.collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Whether the primary key is one `bigint`.
+/// Whether the primary key is one column with the values of a `bigint`.
 pub fn is_int64(schema: &Schema) -> bool {
-    matches!(schema.primary_key(), [at] if schema.columns()[*at].data_type == DataType::Int64)
+    let [at] = schema.primary_key() else { return false };
+    schema.columns()[*at].data_type.stored_as() == DataType::Int64
 }
 
 /// The word that holds the columns of a key side by side, if they fit in one ([`parts`]). `None`
@@ -159,6 +160,11 @@ pub fn display(schema: &Schema, columns: &[usize], values: &[Value]) -> String {
 /// A value as SQL writes it.
 fn literal(value: &Value, data_type: DataType) -> String {
     match value {
+        Value::Int64(micros) if data_type == DataType::Time => format!("'{}'", clock(*micros)),
+        Value::Timestamp(micros) if data_type == DataType::TimestampTz => {
+            format!("'{}+00'", timestamp(*micros))
+        }
+        Value::Binary(bytes) if data_type == DataType::Uuid => format!("'{}'", uuid(bytes)),
         Value::Null => "NULL".into(),
         Value::Int16(value) => value.to_string(),
         Value::Int32(value) => value.to_string(),
@@ -205,6 +211,22 @@ fn timestamp(micros: i64) -> String {
     }
 }
 
+/// `HH:MM:SS[.ffffff]` of microseconds since midnight.
+fn clock(micros: i64) -> String {
+    if micros >= DAY_MICROS {
+        return "24:00:00".to_owned();
+    }
+    timestamp(micros).split_off("1970-01-01 ".len())
+}
+
+fn uuid(bytes: &[u8]) -> String {
+    let digits = bytes.iter().enumerate().map(|(at, byte)| match at {
+        4 | 6 | 8 | 10 => format!("-{byte:02x}"),
+        _ => format!("{byte:02x}"),
+    });
+    digits.collect()
+}
+
 fn decimal(digits: i128, data_type: DataType) -> String {
     let DataType::Decimal { scale, .. } = data_type else { return digits.to_string() };
     if scale == 0 {
@@ -221,7 +243,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::{display, hash_of_word, last_values, parts, word_of_key};
-    use crate::types::{Column, DataType, Schema, Value};
+    use crate::types::{Column, DAY_MICROS, DataType, Schema, Value};
 
     #[test]
     fn values_are_shown_as_a_user_writes_them() {
@@ -251,6 +273,12 @@ mod tests {
         let money = DataType::Decimal { precision: 9, scale: 2 };
         assert_eq!(of(money, Value::Decimal(-5)), "c = -0.05");
         assert_eq!(of(DataType::Binary, Value::Binary(vec![0, 255])), "c = '\\x00ff'");
+        let uuid = Value::Binary((0..16).collect());
+        assert_eq!(of(DataType::Uuid, uuid), "c = '00010203-0405-0607-0809-0a0b0c0d0e0f'");
+        assert_eq!(of(DataType::Time, Value::Int64(3_661_500_000)), "c = '01:01:01.5'");
+        assert_eq!(of(DataType::Time, Value::Int64(DAY_MICROS)), "c = '24:00:00'");
+        let instant = Value::Timestamp(0);
+        assert_eq!(of(DataType::TimestampTz, instant), "c = '1970-01-01 00:00:00+00'");
         let columns = [("id", DataType::Int32), ("name", DataType::Text)];
         let columns = columns.map(|(name, data_type)| Column::new(name, data_type));
         let schema = Schema::new(columns.to_vec(), &["id"]).expect("it is a schema");

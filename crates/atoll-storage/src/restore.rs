@@ -14,7 +14,7 @@ use crate::layout::{RowId, SEGMENT_ROWS, capacity_for};
 use crate::redo::{Cell as NewValue, Head, Kind};
 use crate::segment::{Cell, SegmentImage};
 use crate::table::{Filling, Table};
-use crate::types::{COLUMNS_MAX, Column, DataType};
+use crate::types::{COLUMNS_MAX, Column, DataType, has_room_for};
 
 impl<M: Machine> Table<M> {
     /// Adds segments until the table has `count` of them.
@@ -242,8 +242,10 @@ fn has_each(columns: usize, cells: &[(usize, Plain<'_>)]) -> bool {
 /// Whether plain bytes are a valid value of a column.
 fn is_of(column: &Column, plain: Plain<'_>) -> bool {
     let Some(bytes) = plain else { return column.nullable };
-    match column.data_type {
-        DataType::Text => std::str::from_utf8(bytes).is_ok(),
+    match column.data_type.stored_as() {
+        DataType::Text => {
+            std::str::from_utf8(bytes).is_ok_and(|text| has_room_for(column.data_type, text))
+        }
         DataType::Binary => true,
         data_type => bytes.len() == data_type.width().max(1),
     }

@@ -106,6 +106,11 @@ mod tests {
                 Column::new("id", DataType::Int64),
                 Column::nullable("price", DataType::Decimal { precision: 12, scale: 2 }),
                 Column::nullable("tag", DataType::FixedBinary(16)),
+                Column::nullable("code", DataType::Char(3)),
+                Column::nullable("name", DataType::Varchar(20)),
+                Column::nullable("at", DataType::TimestampTz),
+                Column::nullable("clock", DataType::Time),
+                Column::nullable("token", DataType::Uuid),
             ],
             &["id"],
         );

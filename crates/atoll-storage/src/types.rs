@@ -5,7 +5,7 @@
 //! Every layout is the Arrow layout of the same type, so a reader uses a segment without
 //! conversion.
 
-pub use crate::data_type::{DataType, FIXED_BINARY_BYTES_MAX};
+pub use crate::data_type::{CHARACTERS_MAX, DAY_MICROS, DataType, FIXED_BINARY_BYTES_MAX};
 use crate::error::StorageError;
 
 /// Longest table or column name, in bytes.
@@ -72,22 +72,24 @@ impl Value {
 
     /// Whether a column of this type can hold the value.
     pub fn fits(&self, data_type: DataType) -> bool {
-        match (self, data_type) {
+        match (self, data_type.stored_as()) {
             (Self::Null, _)
             | (Self::Int16(_), DataType::Int16)
             | (Self::Int32(_), DataType::Int32)
-            | (Self::Int64(_), DataType::Int64)
             | (Self::Float32(_), DataType::Float32)
             | (Self::Float64(_), DataType::Float64)
             | (Self::Bool(_), DataType::Bool)
             | (Self::Date(_), DataType::Date)
             | (Self::Timestamp(_), DataType::Timestamp)
-            | (Self::Text(_), DataType::Text)
             | (Self::Binary(_), DataType::Binary) => true,
             (Self::Decimal(digits), DataType::Decimal { precision, .. }) => {
                 digits.unsigned_abs() < 10u128.pow(u32::from(precision))
             }
             (Self::Binary(bytes), DataType::FixedBinary(width)) => bytes.len() == width as usize,
+            (Self::Int64(value), DataType::Int64) => {
+                data_type != DataType::Time || (0..=DAY_MICROS).contains(value)
+            }
+            (Self::Text(text), DataType::Text) => has_room_for(data_type, text),
             _ => false,
         }
     }
@@ -108,6 +110,17 @@ impl Value {
             Self::Text(_) => "text",
             Self::Binary(_) => "bytea",
         }
+    }
+}
+
+/// Whether a column of the type can hold the text.
+pub fn has_room_for(data_type: DataType, text: &str) -> bool {
+    // No character is longer than its bytes, so most texts need not be counted.
+    let fits = |most: u32| text.len() <= most as usize || text.chars().count() <= most as usize;
+    match data_type {
+        DataType::Varchar(most) => fits(most),
+        DataType::Char(most) => !text.ends_with(' ') && fits(most),
+        _ => true,
     }
 }
 
@@ -154,7 +167,8 @@ impl Column {
     /// The kinds of values of which the column can hold every value. Values of other kinds need a
     /// further check (length, digits).
     fn plain_kinds(&self) -> Kinds {
-        let one = match self.data_type {
+        let one = match self.data_type.stored_as() {
+            _ if self.data_type == DataType::Time => None,
             DataType::Int16 => Some(Value::Int16(0)),
             DataType::Int32 => Some(Value::Int32(0)),
             DataType::Int64 => Some(Value::Int64(0)),
@@ -163,10 +177,7 @@ impl Column {
             DataType::Bool => Some(Value::Bool(false)),
             DataType::Date => Some(Value::Date(0)),
             DataType::Timestamp => Some(Value::Timestamp(0)),
-            DataType::Decimal { .. }
-            | DataType::Text
-            | DataType::Binary
-            | DataType::FixedBinary(_) => None,
+            _ => None,
         };
         let null = self.nullable.then_some(Value::Null);
         one.iter().chain(&null).fold(0, |kinds, value| kinds | value.bit())
@@ -302,7 +313,8 @@ impl Schema {
 
     fn check_any(&self, column: usize, value: &Value) -> Result<(), StorageError> {
         let expected = &self.columns[column];
-        if let (Value::Binary(bytes), DataType::FixedBinary(width)) = (value, expected.data_type)
+        if let (Value::Binary(bytes), DataType::FixedBinary(width)) =
+            (value, expected.data_type.stored_as())
             && bytes.len() == width as usize
         {
             return Ok(());
@@ -321,6 +333,10 @@ impl Schema {
         }
         if value.fits(expected.data_type) {
             return Ok(());
+        }
+        if let (Value::Text(_), DataType::Text) = (value, expected.data_type.stored_as()) {
+            let (column, expected) = (expected.name.clone(), expected.data_type);
+            return Err(StorageError::TooManyCharacters { column, expected });
         }
         Err(StorageError::Type {
             column: expected.name.clone(),

@@ -37,7 +37,7 @@ pub fn word(data_type: DataType, image: &[u8]) -> Option<u64> {
     fn array<const N: usize>(image: &[u8]) -> Option<[u8; N]> {
         image.try_into().ok()
     }
-    Some(match data_type {
+    Some(match data_type.stored_as() {
         DataType::Int16 => of_i64(i16::from_le_bytes(array(image)?).into()),
         DataType::Int32 | DataType::Date => of_i64(i32::from_le_bytes(array(image)?).into()),
         DataType::Int64 | DataType::Timestamp => of_i64(i64::from_le_bytes(array(image)?)),
@@ -57,7 +57,7 @@ pub fn value(data_type: DataType, word: u64) -> Option<Value> {
         let value = f64::from_bits(if word & SIGN == 0 { !word } else { word ^ SIGN });
         (!value.is_nan()).then_some(value)
     };
-    Some(match data_type {
+    Some(match data_type.stored_as() {
         DataType::Int16 => Value::Int16(integer as i16),
         DataType::Int32 => Value::Int32(integer as i32),
         DataType::Date => Value::Date(integer as i32),

@@ -7,7 +7,7 @@ use atoll_storage::key::mix;
 use atoll_storage::ordered::encode::{KeyColumn, encode, successor};
 use atoll_storage::{DataType, Value};
 
-const TYPES: [DataType; 13] = [
+const TYPES: [DataType; 18] = [
     DataType::Int16,
     DataType::Int32,
     DataType::Int64,
@@ -21,6 +21,11 @@ const TYPES: [DataType; 13] = [
     DataType::Text,
     DataType::Binary,
     DataType::FixedBinary(3),
+    DataType::Varchar(40),
+    DataType::Char(40),
+    DataType::TimestampTz,
+    DataType::Time,
+    DataType::Uuid,
 ];
 
 struct Random(u64);
@@ -50,7 +55,10 @@ impl Random {
         }
         let number = self.number();
         let len = number as usize % 5;
-        match column.data_type {
+        match column.data_type.stored_as() {
+            _ if column.data_type == DataType::Time => {
+                Value::Int64(number.rem_euclid(86_400_000_001))
+            }
             DataType::Int16 => Value::Int16(number as i16),
             DataType::Int32 => Value::Int32(number as i32),
             DataType::Int64 => Value::Int64(number),
@@ -68,10 +76,15 @@ impl Random {
             DataType::Decimal { .. } => Value::Decimal((number % 10i64.pow(18)).into()),
             DataType::Text => {
                 let text = self.bytes(len);
-                Value::Text(text.iter().map(|byte| char::from(byte & 127)).collect())
+                let text: String = text.iter().map(|byte| char::from(byte & 127)).collect();
+                Value::Text(match column.data_type {
+                    DataType::Char(_) => text.trim_end_matches(' ').to_owned(),
+                    _ => text,
+                })
             }
             DataType::Binary => Value::Binary(self.bytes(len)),
             DataType::FixedBinary(width) => Value::Binary(self.bytes(width as usize)),
+            other => unreachable!("no type is stored as {other}"),
         }
     }
 }

@@ -160,8 +160,9 @@ impl<'a, M: Machine> Row<'a, M> {
     #[inline]
     pub fn bytes(&self, column: usize, into: &mut [u8]) -> bool {
         let data_type = self.data_type(column);
+        let stored = data_type.stored_as();
         assert!(
-            matches!(data_type, DataType::FixedBinary(width) if width as usize == into.len()),
+            matches!(stored, DataType::FixedBinary(width) if width as usize == into.len()),
             "column {column} holds {data_type}, not {} bytes",
             into.len()
         );
@@ -325,7 +326,9 @@ impl<'a, M: Machine> RowEdit<'a, M> {
             return self.put_number(column, value);
         }
         match self.row.data_type(column) {
-            DataType::Timestamp => self.set(column, &Value::Timestamp(value)),
+            DataType::Timestamp | DataType::TimestampTz => {
+                self.set(column, &Value::Timestamp(value));
+            }
             _ => self.set(column, &Value::Int64(value)),
         }
     }
@@ -413,7 +416,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     /// When there is no such column.
     #[inline]
     pub fn set_bytes(&mut self, column: usize, bytes: &[u8]) {
-        let data_type = self.row.data_type(column);
+        let data_type = self.row.data_type(column).stored_as();
         let fits =
             matches!(data_type, DataType::FixedBinary(width) if width as usize == bytes.len());
         if fits && !self.row.table.schema().is_in_key(column) {

@@ -12,14 +12,16 @@ use std::sync::Arc;
 
 use arrow_array::types::{
     ArrowPrimitiveType, BinaryViewType, ByteViewType, Date32Type, Float32Type, Float64Type,
-    Int16Type, Int32Type, Int64Type, StringViewType, TimestampMicrosecondType,
+    Int16Type, Int32Type, Int64Type, StringViewType, Time64MicrosecondType,
+    TimestampMicrosecondType,
 };
 use arrow_array::{
     ArrayRef, BooleanArray, Decimal128Array, FixedSizeBinaryArray, GenericByteViewArray,
-    PrimitiveArray,
+    PrimitiveArray, TimestampMicrosecondArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, TimeUnit};
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
+use arrow_schema::{ArrowError, Field, TimeUnit};
 use atoll_storage::reader::{ColumnView, Span};
 use atoll_storage::undo::{Entry, Was};
 use atoll_storage::{Column, DataType, StorageError};
@@ -41,10 +43,40 @@ pub fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
         DataType::Decimal { precision, scale } => {
             arrow_schema::DataType::Decimal128(precision, scale as i8)
         }
-        DataType::Text => arrow_schema::DataType::Utf8View,
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+            arrow_schema::DataType::Utf8View
+        }
         DataType::Binary => arrow_schema::DataType::BinaryView,
         DataType::FixedBinary(width) => arrow_schema::DataType::FixedSizeBinary(width as i32),
+        DataType::TimestampTz => {
+            arrow_schema::DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
+        }
+        DataType::Time => arrow_schema::DataType::Time64(TimeUnit::Microsecond),
+        DataType::Uuid => arrow_schema::DataType::FixedSizeBinary(16),
     }
+}
+
+/// The time zone of instants in Arrow.
+pub const UTC: &str = "UTC";
+/// The extension type of a field of `character(n)`, which has `n` as its metadata.
+pub const CHARACTER: &str = "atoll.character";
+/// The extension type of a field of `binary(16)`, which could be taken for that of a UUID.
+pub const BINARY: &str = "atoll.binary";
+/// Arrow's own extension type of UUIDs.
+pub const UUID: &str = "arrow.uuid";
+
+/// The Arrow field of a column in a snapshot. An extension type tells what its Arrow type does not.
+pub fn arrow_field(column: &Column) -> Field {
+    let field = Field::new(&column.name, arrow_type(column.data_type), column.nullable);
+    let (name, parameter) = match column.data_type {
+        DataType::Uuid => (UUID, None),
+        DataType::FixedBinary(16) => (BINARY, None),
+        DataType::Char(characters) => (CHARACTER, Some(characters.to_string())),
+        _ => return field,
+    };
+    let name = (EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
+    let parameter = parameter.map(|text| (EXTENSION_TYPE_METADATA_KEY.to_owned(), text));
+    field.with_metadata([name].into_iter().chain(parameter).collect())
 }
 
 /// Sets a bit of an Arrow bitmap.
@@ -158,13 +190,22 @@ impl ColumnSource {
     /// # Errors
     /// [`Error::Storage`] and [`Error::Damaged`] for a damaged snapshot.
     pub(crate) fn array(&self, slots: usize) -> Result<ArrayRef> {
-        Ok(match self.column.data_type {
+        Ok(match self.column.data_type.stored_as() {
+            _ if self.column.data_type == DataType::Time => {
+                self.primitive::<Time64MicrosecondType>(slots)?
+            }
             DataType::Int16 => self.primitive::<Int16Type>(slots)?,
             DataType::Int32 => self.primitive::<Int32Type>(slots)?,
             DataType::Int64 => self.primitive::<Int64Type>(slots)?,
             DataType::Float32 => self.primitive::<Float32Type>(slots)?,
             DataType::Float64 => self.primitive::<Float64Type>(slots)?,
             DataType::Date => self.primitive::<Date32Type>(slots)?,
+            DataType::Timestamp if self.column.data_type == DataType::TimestampTz => {
+                let values = ScalarBuffer::<i64>::new(self.values_buffer()?, 0, slots);
+                let array = TimestampMicrosecondArray::try_new(values, self.nulls(slots)?)
+                    .map(|array| array.with_timezone(UTC));
+                Arc::new(array.map_err(|error| self.damaged(&error))?)
+            }
             DataType::Timestamp => self.primitive::<TimestampMicrosecondType>(slots)?,
             DataType::Bool => {
                 let bits = BooleanBuffer::new(self.values_buffer()?, 0, slots);
@@ -183,7 +224,7 @@ impl ColumnSource {
                 Arc::new(array.map_err(|error| self.damaged(&error))?)
             }
             DataType::Text => self.views::<StringViewType>(slots)?,
-            DataType::Binary => self.views::<BinaryViewType>(slots)?,
+            _ => self.views::<BinaryViewType>(slots)?,
         })
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{BooleanBuffer, Buffer};
-use arrow_schema::{Field, SchemaRef};
+use arrow_schema::SchemaRef;
 use atoll_memory::stitch::{Piece, Stitched};
 use atoll_storage::reader::{SegmentView, TableView};
 use atoll_storage::undo::Was;
@@ -66,10 +66,7 @@ impl Snapshot {
 
 impl SnapshotTable {
     pub(crate) fn new(shared: Arc<Shared>, table: Arc<TableView>) -> Self {
-        let field = |column: &Column| {
-            Field::new(&column.name, export::arrow_type(column.data_type), column.nullable)
-        };
-        let fields: Vec<_> = table.schema.columns().iter().map(field).collect();
+        let fields: Vec<_> = table.schema.columns().iter().map(export::arrow_field).collect();
         let arrow = Arc::new(arrow_schema::Schema::new(fields));
         Self { shared, table, arrow }
     }

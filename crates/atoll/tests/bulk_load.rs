@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::builder::{BinaryViewBuilder, FixedSizeBinaryBuilder, StringViewBuilder};
-use arrow_array::types::{Date32Type, Decimal128Type, Float32Type, TimestampMicrosecondType};
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Float32Type, Time64MicrosecondType, TimestampMicrosecondType,
+};
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BooleanArray, Float64Array, Int16Array, Int32Array, Int64Array,
     PrimitiveArray,
@@ -92,6 +94,11 @@ fn all_types() -> Schema {
         ("i", DataType::Text),
         ("j", DataType::Binary),
         ("k", DataType::FixedBinary(5)),
+        ("l", DataType::Varchar(7)),
+        ("m", DataType::Char(7)),
+        ("n", DataType::TimestampTz),
+        ("o", DataType::Time),
+        ("p", DataType::Uuid),
     ];
     let mut columns = vec![Column::new("text", DataType::Text), Column::new("id", DataType::Int64)];
     for (name, data_type) in types {
@@ -122,6 +129,11 @@ fn row(number: i64) -> Vec<Value> {
         or_null(3, Value::Text(text(number + 1))),
         or_null(4, Value::Binary(text(number + 2).into_bytes())),
         or_null(0, Value::Binary(vec![number as u8; 5])),
+        or_null(1, Value::Text(text(number % 2))),
+        or_null(2, Value::Text(text(number % 2))),
+        or_null(3, Value::Timestamp(number * 1_000_003)),
+        or_null(4, Value::Int64(number * 1_000_003 % 86_400_000_001)),
+        or_null(0, Value::Binary(vec![number as u8; 16])),
         Value::Bool(number % 2 == 0),
     ]
 }
@@ -169,12 +181,18 @@ fn arrays(schema: &Schema, rows: &[Vec<Value>]) -> ArrowRows {
             DataType::Timestamp => {
                 primitives::<TimestampMicrosecondType>(rows, at, get!(Value::Timestamp))
             }
+            DataType::TimestampTz => {
+                let values = rows.iter().map(|row| get!(Value::Timestamp)(&row[at]));
+                let array = values.collect::<PrimitiveArray<TimestampMicrosecondType>>();
+                Arc::new(array.with_timezone("UTC"))
+            }
+            DataType::Time => primitives::<Time64MicrosecondType>(rows, at, get!(Value::Int64)),
             DataType::Decimal { precision, scale } => {
                 let array = rows.iter().map(|row| get!(Value::Decimal)(&row[at]));
                 let array = array.collect::<PrimitiveArray<Decimal128Type>>();
                 Arc::new(array.with_precision_and_scale(precision, scale as i8).unwrap())
             }
-            DataType::Text => {
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
                 let mut builder = StringViewBuilder::new();
                 for row in rows {
                     match &row[at] {
@@ -189,8 +207,9 @@ fn arrays(schema: &Schema, rows: &[Vec<Value>]) -> ArrowRows {
                 rows.iter().for_each(|row| builder.append_option(bytes(&row[at])));
                 Arc::new(builder.finish())
             }
-            DataType::FixedBinary(width) => {
-                let mut builder = FixedSizeBinaryBuilder::new(width as i32);
+            DataType::FixedBinary(_) | DataType::Uuid => {
+                let mut builder =
+                    FixedSizeBinaryBuilder::new(schema.columns()[at].data_type.width() as i32);
                 for row in rows {
                     match bytes(&row[at]) {
                         Some(bytes) => builder.append_value(bytes).unwrap(),

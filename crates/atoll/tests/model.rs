@@ -12,7 +12,7 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    TimestampMicrosecondType,
+    Time64MicrosecondType, TimestampMicrosecondType,
 };
 use atoll::{
     AbortReason, Column, DataType, Database, DatabaseOptions, Schema, SchemeKind, Snapshot, Table,
@@ -38,6 +38,11 @@ fn types() -> Vec<DataType> {
         DataType::Binary,
         DataType::FixedBinary(3),
         DataType::FixedBinary(40),
+        DataType::Varchar(20_000),
+        DataType::Char(20_000),
+        DataType::TimestampTz,
+        DataType::Time,
+        DataType::Uuid,
     ]
 }
 
@@ -61,7 +66,8 @@ fn value(data_type: DataType, seed: u64) -> Value {
     let long =
         |seed: u64| (seed % 7 * 9 + seed % 5 * u64::from(seed.is_multiple_of(11)) * 900) as usize;
     let bytes = |len: usize| (0..len).map(|at| (seed as usize * 31 + at) as u8).collect::<Vec<_>>();
-    match data_type {
+    match data_type.stored_as() {
+        _ if data_type == DataType::Time => Value::Int64((seed % 86_400_000_001) as i64),
         DataType::Int16 => Value::Int16(seed as i16),
         DataType::Int32 => Value::Int32((seed << 3) as i32),
         DataType::Int64 => match seed % 16 {
@@ -82,6 +88,7 @@ fn value(data_type: DataType, seed: u64) -> Value {
         DataType::Text => Value::Text("ä€x".repeat(long(seed))),
         DataType::Binary => Value::Binary(bytes(long(seed))),
         DataType::FixedBinary(width) => Value::Binary(bytes(width as usize)),
+        other => unreachable!("no type is stored as {other}"),
     }
 }
 
@@ -136,7 +143,10 @@ fn shown(array: &dyn Array, data_type: DataType, slot: usize) -> Value {
     if array.is_null(slot) {
         return Value::Null;
     }
-    match data_type {
+    match data_type.stored_as() {
+        _ if data_type == DataType::Time => {
+            Value::Int64(array.as_primitive::<Time64MicrosecondType>().value(slot))
+        }
         DataType::Int16 => Value::Int16(array.as_primitive::<Int16Type>().value(slot)),
         DataType::Int32 => Value::Int32(array.as_primitive::<Int32Type>().value(slot)),
         DataType::Int64 => Value::Int64(array.as_primitive::<Int64Type>().value(slot)),
@@ -155,6 +165,7 @@ fn shown(array: &dyn Array, data_type: DataType, slot: usize) -> Value {
         DataType::FixedBinary(_) => {
             Value::Binary(array.as_fixed_size_binary().value(slot).to_vec())
         }
+        other => unreachable!("no type is stored as {other}"),
     }
 }
 

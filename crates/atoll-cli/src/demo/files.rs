@@ -106,7 +106,9 @@ fn value(array: &ArrayRef, at: usize, data_type: DataType) -> Value {
         DataType::Int32 => array.as_primitive::<Int32Type>().value(at).into(),
         DataType::Int64 => array.as_primitive::<Int64Type>().value(at).into(),
         DataType::Float64 => array.as_primitive::<Float64Type>().value(at).into(),
-        DataType::Timestamp => Value::Timestamp(array.as_primitive::<Micros>().value(at)),
+        DataType::Timestamp | DataType::TimestampTz => {
+            Value::Timestamp(array.as_primitive::<Micros>().value(at))
+        }
         DataType::Text => array.as_string_view().value(at).into(),
         _ => Value::Null,
     }

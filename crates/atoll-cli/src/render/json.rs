@@ -34,7 +34,7 @@ pub fn write_rows(out: &mut impl Write, schema: &Schema, batches: &[RecordBatch]
     let fields = schema.fields();
     let columns: Vec<Column<'_>> = fields
         .iter()
-        .map(|field| Column { name: field.name(), r#type: rows::sql_type(field.data_type()) })
+        .map(|field| Column { name: field.name(), r#type: rows::sql_type(field) })
         .collect();
     let bare: Vec<bool> = fields.iter().map(|field| is_bare(field.data_type())).collect();
     write!(out, "{{\"columns\":{},\"rows\":[", text(&columns)?)?;

@@ -2,7 +2,7 @@
 
 use arrow_array::RecordBatch;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{ArrowError, DataType, Schema, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use atoll_sql::show_moment;
 
 use crate::error::CliError;
@@ -45,6 +45,7 @@ pub fn for_each_row(
     let mut left = most.unwrap_or(usize::MAX);
     for batch in batches {
         // Not the physical ones: a column of the type of NULL itself has none of those.
+        let schema = batch.schema_ref();
         let nulls: Vec<_> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
         let formatters = batch
             .columns()
@@ -57,7 +58,7 @@ pub fn for_each_row(
                 if nulls[at].as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                     return Ok(None);
                 }
-                match show_moment(batch.column(at), row) {
+                match show_moment(batch.column(at), schema.field(at), row) {
                     Some(text) => Ok(Some(text)),
                     None => formatters[at].value(row).try_to_string().map(Some),
                 }
@@ -90,7 +91,11 @@ fn align(data_type: &DataType) -> Align {
 }
 
 /// A type as SQL names it.
-pub fn sql_type(data_type: &DataType) -> String {
+pub fn sql_type(field: &Field) -> String {
+    let data_type = field.data_type();
+    if field.extension_type_name() == Some(atoll::CHARACTER) {
+        return format!("character({})", field.extension_type_metadata().unwrap_or_default());
+    }
     let name = match data_type {
         DataType::Null => "unknown",
         DataType::Boolean => "boolean",
@@ -100,6 +105,7 @@ pub fn sql_type(data_type: &DataType) -> String {
         DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => "unsigned",
         DataType::Float16 | DataType::Float32 => "real",
         DataType::Float64 => "double precision",
+        DataType::FixedSizeBinary(16) if field.extension_type_name() == Some(atoll::UUID) => "uuid",
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text",
         DataType::Binary
         | DataType::LargeBinary
@@ -187,7 +193,8 @@ mod tests {
 
     #[test]
     fn types_have_their_sql_names() {
-        assert_eq!(sql_type(&DataType::Utf8View), "text");
-        assert_eq!(sql_type(&DataType::Decimal128(15, 2)), "decimal(15,2)");
+        let of = |data_type| sql_type(&Field::new("", data_type, true));
+        assert_eq!(of(DataType::Utf8View), "text");
+        assert_eq!(of(DataType::Decimal128(15, 2)), "decimal(15,2)");
     }
 }

@@ -17,7 +17,7 @@ use sqlparser::parser::Parser;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::rules::number::Number;
-use crate::{parameter_name, show, types};
+use crate::{clock, parameter_name, show, types, uuid, zone};
 
 /// Most parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
@@ -144,6 +144,9 @@ fn of_one(value: &Literal) -> Option<DataType> {
         Literal::Real(_) => DataType::Float32,
         Literal::Date(_) => DataType::Date,
         Literal::Timestamp(_) => DataType::Timestamp,
+        Literal::Instant(_) => DataType::TimestampTz,
+        Literal::Time(_) => DataType::Time,
+        Literal::Uuid(_) => DataType::Uuid,
         Literal::Bytes(_) => DataType::Binary,
     })
 }
@@ -162,8 +165,11 @@ pub(crate) fn is_of(value: &Literal, data_type: DataType) -> bool {
         Literal::Decimal(..) => matches!(data_type, T::Decimal { .. } | T::Float64),
         Literal::Float(_) => data_type == T::Float64,
         Literal::Real(_) => data_type == T::Float32,
-        Literal::Date(_) => matches!(data_type, T::Date | T::Timestamp),
-        Literal::Timestamp(_) => data_type == T::Timestamp,
+        Literal::Date(_) => matches!(data_type, T::Date | T::Timestamp | T::TimestampTz),
+        Literal::Timestamp(_) => matches!(data_type, T::Timestamp | T::TimestampTz),
+        Literal::Instant(_) => data_type == T::TimestampTz,
+        Literal::Time(_) => data_type == T::Time,
+        Literal::Uuid(_) => data_type == T::Uuid,
         Literal::Bytes(_) => matches!(data_type, T::Binary | T::FixedBinary(_)),
         // A list is one of no type of columns.
         Literal::List(_) => false,
@@ -201,6 +207,14 @@ pub(crate) fn written(value: &Literal) -> Expr {
         Literal::Timestamp(micros) => {
             typed(show::timestamp(*micros), SqlType::Timestamp(None, TimezoneInfo::None))
         }
+        Literal::Instant(micros) => {
+            let utc = zone::show_in(*micros, zone::Zone::default());
+            typed(utc, SqlType::Timestamp(None, TimezoneInfo::WithTimeZone))
+        }
+        Literal::Time(micros) => {
+            typed(clock::show(*micros), SqlType::Time(None, TimezoneInfo::None))
+        }
+        Literal::Uuid(bytes) => typed(uuid::show(bytes), SqlType::Uuid),
         Literal::Bytes(bytes) => typed(show::bytes(bytes), SqlType::Bytea),
         // Quoted, so that only its elements are planned and not their expressions.
         list @ Literal::List(_) => {

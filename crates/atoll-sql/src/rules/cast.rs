@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
+use arrow_array::builder::{BinaryViewBuilder, FixedSizeBinaryBuilder, StringViewBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType,
+    Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
 };
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
 use arrow_schema::{ArrowError, DataType as ArrowType};
@@ -23,12 +23,12 @@ use datafusion::logical_expr::{
 };
 
 use super::number::Number;
-use super::plan_error;
 use crate::arrow_value;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::{Literal, decimal_to_float};
 use crate::query_error::external;
-use crate::{text, types};
+use crate::zone::{self, Zone};
+use crate::{lengths, text, types};
 
 /// Moves the point of a decimal, rounding half away from zero; `None` where the digits overflow.
 fn rounded(digits: i128, from: u8, to: u8) -> Option<i128> {
@@ -70,6 +70,14 @@ pub(crate) fn convert(value: Literal, to: DataType) -> Result<Value, String> {
     match (value, to) {
         (L::Null, _) => Ok(Value::Null),
         (value, T::Text) => Ok(value.to_text().map_or(Value::Null, Value::Text)),
+        (value, T::Varchar(_) | T::Char(_)) => {
+            let text = value.to_text().unwrap_or_default();
+            Ok(Value::Text(lengths::cut(&text, to).to_owned()))
+        }
+        (L::Instant(micros), T::Date) => match zone::current().local(micros) {
+            Some(local) => convert(L::Timestamp(local), to),
+            None => Err(out_of_range(&zone::show(micros))),
+        },
         (value @ (L::Float(_) | L::Real(_)), T::Int16 | T::Int32 | T::Int64) => {
             let (wide, shown) = (value.float(), value.show());
             let nearest = wide.round_ties_even();
@@ -177,7 +185,8 @@ fn exists(from: &ArrowType, to: &ArrowType) -> bool {
     match (from, to) {
         (T::Text, _) | (_, T::Text) => true,
         (T::Bool, T::Int32) | (T::Int32, T::Bool) => true,
-        (T::Date | T::Timestamp, T::Date | T::Timestamp) => true,
+        (T::Date | T::Timestamp | T::TimestampTz, T::Date | T::Timestamp | T::TimestampTz) => true,
+        (T::Timestamp | T::TimestampTz, T::Time) => true,
         (from, to) => from == to || is_number(from) && is_number(to),
     }
 }
@@ -243,11 +252,28 @@ fn array(from: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
             Value::Date(v) => Some(v),
             _ => None,
         })?)),
-        ArrowType::Timestamp(..) => {
-            keep(Arc::new(rows.primitives::<TimestampMicrosecondType>(|v| match v {
+        ArrowType::Timestamp(_, zone) => {
+            let moments = rows.primitives::<TimestampMicrosecondType>(|v| match v {
                 Value::Timestamp(v) => Some(v),
                 _ => None,
+            })?;
+            keep(Arc::new(moments.with_timezone_opt(zone.clone())))
+        }
+        ArrowType::Time64(_) => {
+            keep(Arc::new(rows.primitives::<Time64MicrosecondType>(|v| match v {
+                Value::Int64(v) => Some(v),
+                _ => None,
             })?))
+        }
+        ArrowType::FixedSizeBinary(width) => {
+            let mut builder = FixedSizeBinaryBuilder::with_capacity(from.len(), *width);
+            for value in rows.values() {
+                match value? {
+                    Some(Value::Binary(bytes)) => builder.append_value(bytes)?,
+                    _ => builder.append_null(),
+                }
+            }
+            keep(Arc::new(builder.finish()))
         }
         ArrowType::Decimal128(precision, scale) => {
             let values = rows.primitives::<Decimal128Type>(|v| match v {
@@ -370,13 +396,16 @@ fn fault(reason: String) -> datafusion::error::DataFusionError {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cast {
     to: ArrowType,
+    /// The zone of the session, see `ZONE-1`.
+    zone: Zone,
     signature: Signature,
 }
 
 impl Cast {
     /// The cast to a type of columns.
     pub(crate) fn new(to: ArrowType) -> Self {
-        Self { to, signature: Signature::any(1, Volatility::Immutable) }
+        let (zone, signature) = (zone::current(), Signature::any(1, Volatility::Immutable));
+        Self { to, zone, signature }
     }
 
     /// The type of its result.
@@ -409,9 +438,12 @@ impl ScalarUDFImpl for Cast {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match args.args.as_slice() {
-            [ColumnarValue::Array(values)] => array(values, &self.to).map(ColumnarValue::Array),
+            [ColumnarValue::Array(values)] => {
+                zone::with(self.zone, || array(values, &self.to)).map(ColumnarValue::Array)
+            }
             [ColumnarValue::Scalar(value)] => {
-                let array = array(&value.to_array()?, &self.to)?;
+                let value = value.to_array()?;
+                let array = zone::with(self.zone, || array(&value, &self.to))?;
                 ScalarValue::try_from_array(&array, 0).map(ColumnarValue::Scalar)
             }
             _ => internal_err!("a cast has one argument"),

@@ -10,9 +10,9 @@ use datafusion::logical_expr::{Case, Cast, Expr, Operator, binary_expr, lit};
 use super::canonical::canonical;
 use super::number::{DIGITS_MAX, Number};
 use super::operands::{compare, comparison, truth};
-use super::plan_error;
 use super::temporal::TIMESTAMP;
 use super::typed::Typed;
+use super::{moments, plan_error};
 use crate::error::SqlErrorKind;
 use crate::{text, types};
 
@@ -26,12 +26,8 @@ pub(crate) fn merged<'a>(types: impl Iterator<Item = &'a ArrowType> + Clone) -> 
     if let Some(numbers) = numbers {
         return numbers.into_iter().reduce(Number::merged).map(Number::arrow);
     }
-    let is_time = |arrow: &&ArrowType| **arrow == ArrowType::Date32 || **arrow == TIMESTAMP;
-    let first = typed.clone().next()?;
-    if typed.clone().all(|arrow| is_time(&arrow)) && !typed.all(|arrow| arrow == first) {
-        return Some(TIMESTAMP);
-    }
-    None
+    let first = typed.next()?.clone();
+    typed.try_fold(first, |common, arrow| moments::common(&common, arrow))
 }
 
 /// Values that one column or result is to hold, all of one type.
@@ -72,7 +68,7 @@ pub(crate) fn merge(values: Vec<Typed>) -> Result<Vec<Expr>> {
                 return Ok(lit(ScalarValue::try_from(&common)?));
             }
             let is_number = value.number().is_some() || value.untyped().is_some();
-            let is_time = value.arrow == ArrowType::Date32;
+            let is_time = moments::common(&value.arrow, &common).is_some();
             match is_ours && (is_number || is_time) {
                 true => value.into_type(&common).map(|value| value.expr),
                 false => Ok(value.expr),
@@ -147,7 +143,8 @@ fn list_type(value: &Typed, list: &[Typed]) -> Typed {
     let merged = merged(typed.iter().map(|one| &one.arrow));
     let arrow = merged.unwrap_or_else(|| first.arrow.clone());
     // An expression that is no literal, whatever the value is.
-    Typed { expr: Expr::Cast(Cast::new(Box::new(value.expr.clone()), arrow.clone())), arrow }
+    let expr = Expr::Cast(Cast::new(Box::new(value.expr.clone()), arrow.clone()));
+    Typed { expr, arrow, character: first.character }
 }
 
 /// `value IN (…)`. As in PostgreSQL, several constants merge into one type, and anything else is
@@ -249,13 +246,11 @@ pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Case> {
         }
         let mut aligned = aligned(all, Number::operand)?.into_iter();
         let value = aligned.next().unwrap_or(value);
-        if value.number().is_some_and(Number::is_float) {
-            // DataFusion looks for the value by its bits.
+        if value.number().is_some_and(Number::is_float) || value.is_uuid() {
+            // DataFusion looks for the value by its bits, and not among bytes of one width.
             for when in aligned.by_ref() {
-                compared_whens.push(Typed {
-                    expr: compare(value.clone(), Operator::Eq, when)?,
-                    arrow: ArrowType::Boolean,
-                });
+                let compared = compare(value.clone(), Operator::Eq, when)?;
+                compared_whens.push(Typed::of(compared, ArrowType::Boolean));
             }
             whens = compared_whens;
         } else {

@@ -83,7 +83,14 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
-        self.builtin.return_field(arguments)
+        let field = self.builtin.return_field(arguments)?;
+        // A `character(n)` stays one.
+        Ok(match arguments {
+            [given] if !given.metadata().is_empty() => {
+                Arc::new(field.as_ref().clone().with_metadata(given.metadata().clone()))
+            }
+            _ => field,
+        })
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {

@@ -1,5 +1,5 @@
-//! `coalesce`, `greatest` and `least` while a statement is planned: they return the type that they
-//! will have once their quoted literals have the type of the other arguments.
+//! `coalesce`, `greatest`, `least` and `nullif` while a statement is planned: they return the type
+//! that they will have once their quoted literals have the type of the other arguments.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::common_type;
 
 /// The functions of this module.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
-    [core::coalesce(), core::greatest(), core::least()]
+    [core::coalesce(), core::greatest(), core::least(), core::nullif()]
         .map(|builtin| {
             let signature = Signature::user_defined(Volatility::Immutable);
             ScalarUDF::from(Merging { builtin, signature })
@@ -45,21 +45,21 @@ impl ScalarUDFImpl for Merging {
         &self.signature
     }
 
+    // The planner would refuse what it cannot convert itself.
     fn coerce_types(&self, arguments: &[ArrowType]) -> Result<Vec<ArrowType>> {
+        Ok(arguments.to_vec())
+    }
+
+    fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
         let is_text = |arrow: &&ArrowType| arrow.is_string();
         let typed = arguments.iter().filter(|arrow| !arrow.is_null());
-        let common = match typed.clone().find(|arrow| !is_text(arrow)) {
+        Ok(match typed.clone().find(|arrow| !is_text(arrow)) {
             None => typed.clone().next().cloned().unwrap_or(ArrowType::Null),
             Some(first) => {
                 let others = typed.filter(|arrow| !is_text(arrow));
                 common_type::merged(others).unwrap_or_else(|| first.clone())
             }
-        };
-        Ok(vec![common; arguments.len()])
-    }
-
-    fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
-        Ok(arguments.first().cloned().unwrap_or(ArrowType::Null))
+        })
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {

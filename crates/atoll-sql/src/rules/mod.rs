@@ -17,6 +17,7 @@
 pub(crate) mod absolute;
 pub(crate) mod analyze;
 pub(crate) mod arith;
+pub(crate) mod at_zone;
 pub(crate) mod canonical;
 pub(crate) mod cast;
 pub(crate) mod common_type;
@@ -25,7 +26,9 @@ pub(crate) mod frame;
 pub(crate) mod functions;
 pub(crate) mod grouped;
 pub(crate) mod guard;
+pub(crate) mod lengths;
 pub(crate) mod merging;
+pub(crate) mod moments;
 pub(crate) mod number;
 pub(crate) mod operands;
 pub(crate) mod prepare;

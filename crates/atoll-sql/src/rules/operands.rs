@@ -6,14 +6,14 @@
 
 use arrow_schema::{DataType as ArrowType, IntervalUnit};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator, ScalarUDF, lit};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, ScalarUDF, lit};
 
 use super::arith::Arithmetic;
 use super::canonical::canonical;
 use super::number::{DIGITS_MAX, Number, Operation};
 use super::temporal::{self, TIMESTAMP};
 use super::typed::{Typed, resolved};
-use super::{cast, plan_error};
+use super::{cast, moments, plan_error};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::query_error::external;
 use crate::{text, types};
@@ -43,6 +43,9 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
     if let (Some(_), Some(_)) = (left.number(), right.number()) {
         return numeric(left.narrowed()?, operation, right.narrowed()?);
     }
+    if let Some(moved) = moments::arithmetic(&left, op, &right) {
+        return Ok(moved);
+    }
     let is_date = |side: &Typed| side.arrow == ArrowType::Date32;
     let is_integer =
         |side: &Typed| side.number().is_some_and(|n| n.operand(Number::Int64) == Number::Int64);
@@ -58,11 +61,8 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
         Operator::Minus if is_date(&left) && is_date(&right) => {
             Ok(temporal::difference().call(vec![left.expr, right.expr]))
         }
-        Operator::Minus if is_date(&left) && right.arrow == TIMESTAMP => {
-            Ok(plain(left.into_type(&TIMESTAMP)?, op, right))
-        }
-        Operator::Minus if is_date(&right) && left.arrow == TIMESTAMP => {
-            Ok(plain(left, op, right.into_type(&TIMESTAMP)?))
+        Operator::Minus if let Some(common) = moments::common(&left.arrow, &right.arrow) => {
+            Ok(plain(left.into_type(&common)?, op, right.into_type(&common)?))
         }
         Operator::Plus | Operator::Minus if is_date(&left) && is_interval(&right.arrow) => {
             Ok(plain(left.into_type(&TIMESTAMP)?, op, right))
@@ -118,12 +118,12 @@ pub(crate) fn negative(side: Typed) -> Result<Expr> {
     let side = side.narrowed()?;
     match side.number() {
         Some(number @ (Number::Int16 | Number::Int32 | Number::Int64)) => {
-            let zero = Typed { expr: lit(0i64), arrow: ArrowType::Int64 };
+            let zero = Typed::of(lit(0i64), ArrowType::Int64);
             numeric(zero.into_type(&number.arrow())?, Operation::Subtract, side)
         }
         Some(number) if number.is_float() => {
             // Not by turning the sign bit, which would make a NaN below all numbers (`COMPARE-1`).
-            let zero = Typed { expr: lit(-0.0f64), arrow: ArrowType::Float64 };
+            let zero = Typed::of(lit(-0.0f64), ArrowType::Float64);
             numeric(zero.into_type(&number.arrow())?, Operation::Subtract, side)
         }
         None if matches!(side.family(), Some(1..)) => {
@@ -189,12 +189,8 @@ pub(crate) fn comparison(left: Typed, op: Operator, right: Typed) -> Result<(Exp
         }
         return Ok((compared(left), compared(right)));
     }
-    let is_date = |side: &Typed| side.arrow == ArrowType::Date32;
-    if is_date(&left) && right.arrow == TIMESTAMP {
-        return Ok((left.into_type(&TIMESTAMP)?.expr, right.expr));
-    }
-    if left.arrow == TIMESTAMP && is_date(&right) {
-        return Ok((left.expr, right.into_type(&TIMESTAMP)?.expr));
+    if let Some(common) = moments::common(&left.arrow, &right.arrow) {
+        return Ok((left.into_type(&common)?.expr, right.into_type(&common)?.expr));
     }
     if left.is_apart_from(&right) {
         return Err(meaningless(&left, op, &right));
@@ -267,13 +263,17 @@ pub(crate) fn kept_by_nullif(value: Typed, other: &Typed) -> Result<Typed> {
     value.into_type(&wanted.arrow())
 }
 
-/// A key of an order: DataFusion cannot keep a frame over bytes, but over the text that stands for
-/// them, which has the same order.
+/// A key of an order: DataFusion cannot keep a frame over bytes and times of day, but over the text
+/// or the number that stands for them, which has the same order.
 pub(crate) fn frame_key(value: Typed) -> Result<Expr> {
     match value.arrow {
-        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => {
+        ArrowType::Binary
+        | ArrowType::LargeBinary
+        | ArrowType::BinaryView
+        | ArrowType::FixedSizeBinary(_) => {
             value.into_type(&ArrowType::Utf8View).map(|value| value.expr)
         }
+        ArrowType::Time64(_) => Ok(Expr::Cast(Cast::new(Box::new(value.expr), ArrowType::Int64))),
         _ => Ok(value.expr),
     }
 }

@@ -9,7 +9,7 @@ use sqlparser::ast::{
 };
 
 use super::number::DIGITS_MAX;
-use super::{grouped, quantified, rows, spelled};
+use super::{at_zone, grouped, quantified, rows, spelled};
 use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -155,6 +155,11 @@ impl VisitorMut for Preparation {
             && interval.leading_field.is_none()
         {
             *text = with_clock_in_words(text);
+        }
+        if let Expr::AtTimeZone { timestamp, time_zone } = expr {
+            let arguments = [time_zone, timestamp].map(|part| part.as_ref().clone());
+            *expr = quantified::written(at_zone::NAME, arguments);
+            return ControlFlow::Continue(());
         }
         if let Err(error) = spelled::plain(expr).and_then(|()| rows::plain(expr)) {
             return ControlFlow::Break(error.at(expr.span()));

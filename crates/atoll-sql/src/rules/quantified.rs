@@ -81,14 +81,17 @@ pub(crate) fn call(expr: &mut SqlExpr) -> Option<SqlExpr> {
     }
     let (.., symbol) = OPERATORS.iter().find(|(written, ..)| written == op)?;
     let nothing = || SqlExpr::Value(sqlparser::ast::Value::Null.into());
-    let argument = |side: &mut Box<SqlExpr>| {
-        let side = std::mem::replace(side.as_mut(), nothing());
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(side))
-    };
-    let args = vec![argument(left), argument(right)];
+    let argument = |side: &mut Box<SqlExpr>| std::mem::replace(side.as_mut(), nothing());
+    Some(written(&name(symbol, is_all), [argument(left), argument(right)]))
+}
+
+/// The call of a function as a statement has it.
+pub(crate) fn written(name: &str, arguments: [SqlExpr; 2]) -> SqlExpr {
+    let argument = |side| FunctionArg::Unnamed(FunctionArgExpr::Expr(side));
+    let args = arguments.map(argument).into();
     let args = FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() };
-    Some(SqlExpr::Function(Function {
-        name: ObjectName::from(vec![Ident::with_quote('"', name(symbol, is_all))]),
+    SqlExpr::Function(Function {
+        name: ObjectName::from(vec![Ident::with_quote('"', name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(args),
@@ -96,7 +99,7 @@ pub(crate) fn call(expr: &mut SqlExpr) -> Option<SqlExpr> {
         null_treatment: None,
         over: None,
         within_group: Vec::new(),
-    }))
+    })
 }
 
 /// What the array of a comparison is.
@@ -137,7 +140,7 @@ fn elements(array: Typed, type_of: TypeOf<'_>) -> Result<Elements> {
             let items = list.value(0);
             let item = |at| {
                 let value = ScalarValue::try_from_array(&items, at)?;
-                Ok(as_text(Typed { expr: lit(value), arrow: items.data_type().clone() }))
+                Ok(as_text(Typed::of(lit(value), items.data_type().clone())))
             };
             Ok(Elements::Written((0..items.len()).map(item).collect::<Result<_>>()?))
         }
@@ -149,8 +152,8 @@ fn elements(array: Typed, type_of: TypeOf<'_>) -> Result<Elements> {
 fn quoted(text: &str) -> Result<Vec<Typed>> {
     let items = array_text::parse(text).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
     let item = |item: Option<String>| match item {
-        Some(text) => Typed { expr: lit(text), arrow: ArrowType::Utf8 },
-        None => Typed { expr: lit(ScalarValue::Null), arrow: ArrowType::Null },
+        Some(text) => Typed::of(lit(text), ArrowType::Utf8),
+        None => Typed::of(lit(ScalarValue::Null), ArrowType::Null),
     };
     Ok(items.into_iter().map(item).collect())
 }
@@ -251,7 +254,7 @@ fn as_text(item: Typed) -> Typed {
         Some(_) => {
             let arrow = ArrowType::Utf8View;
             let expr = Expr::Cast(Cast::new(Box::new(item.expr), arrow.clone()));
-            Typed { expr, arrow }
+            Typed::of(expr, arrow)
         }
         None => item,
     }
@@ -265,7 +268,7 @@ fn aligned(value: Typed, op: Operator, array: Expr, element: ArrowType) -> Resul
         return Ok((canonical::canonical(value.expr, &value.arrow), array));
     }
     // What an element is, stands for all of them.
-    let null = Typed { expr: lit(ScalarValue::try_from(&element)?), arrow: element.clone() };
+    let null = Typed::of(lit(ScalarValue::try_from(&element)?), element.clone());
     let nothing = DFSchema::empty();
     let (_, compared) = operands::comparison(value.clone(), op, null)?;
     let common = compared.get_type(&nothing)?;

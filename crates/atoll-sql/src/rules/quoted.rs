@@ -1,6 +1,5 @@
 //! Quoted literals while a statement is planned, before the analyzer sees the plan.
 
-use arrow_schema::DataType as ArrowType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::planner::{
@@ -11,10 +10,10 @@ use sqlparser::ast::BinaryOperator;
 
 use super::common_type::case;
 use super::number::Operation;
-use super::operands::arithmetic;
-use super::plan_error;
-use super::temporal::{self, TIMESTAMP};
+use super::operands::{arithmetic, comparison};
+use super::temporal;
 use super::typed::{Typed, resolved};
+use super::{lengths, moments, plan_error};
 use crate::error::SqlErrorKind;
 
 /// Gives quoted literals the type of the other side while a statement is planned: the planner would
@@ -55,7 +54,29 @@ impl ExprPlanner for QuotedLiterals {
             // Refused in our words, before the planner does it in its own.
             a.result(operation, b).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
         }
-        let is_time = |side: &Typed| side.arrow == ArrowType::Date32 || side.arrow == TIMESTAMP;
+        let is_new = |side: &Typed| {
+            side.arrow == temporal::TIME || side.arrow == temporal::instant() || side.is_uuid()
+        };
+        if let Some(op) = compared(&raw.op)
+            && (is_new(&left) || is_new(&right))
+        {
+            // Refused in our words, too.
+            comparison(left.clone(), op, right.clone())?;
+        }
+        if let Some(operation) = arithmetic {
+            let op = match operation {
+                Operation::Add => Operator::Plus,
+                _ => Operator::Minus,
+            };
+            let is_sum = matches!(operation, Operation::Add | Operation::Subtract);
+            // The planner does not know them.
+            if let Some(moved) = is_sum.then(|| moments::arithmetic(&left, op, &right)).flatten() {
+                return Ok(PlannerResult::Planned(moved));
+            }
+        }
+        let is_time = |side: &Typed| {
+            moments::common(&side.arrow, &side.arrow).is_some() || side.arrow == temporal::TIME
+        };
         // What is added to a date may be days or an interval; the planner decides.
         let is_open = arithmetic == Some(Operation::Add) && (is_time(&left) || is_time(&right));
         let (left, right) = if is_open { (left, right) } else { resolved(left, right)? };
@@ -75,6 +96,19 @@ impl ExprPlanner for QuotedLiterals {
     }
 }
 
+/// The operator that compares.
+fn compared(op: &BinaryOperator) -> Option<Operator> {
+    Some(match op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        _ => return None,
+    })
+}
+
 /// An expression with the type that it will have: the planner takes that of CASE from its first
 /// branch, which may be a quoted literal.
 fn settled(expr: Expr, schema: &DFSchema) -> Result<Typed> {
@@ -84,6 +118,9 @@ fn settled(expr: Expr, schema: &DFSchema) -> Result<Typed> {
         {
             let (left, right) = (Typed::new(*left, schema)?, Typed::new(*right, schema)?);
             arithmetic(left, op, right).map(Transformed::yes)
+        }
+        Expr::Cast(Cast { expr, field }) if let Some(limit) = lengths::limit_of(&field) => {
+            lengths::cast(Typed::new(*expr, schema)?, limit).map(Transformed::yes)
         }
         Expr::Cast(Cast { expr, field }) => {
             let to = temporal::wanted_type(&field, &expr.get_type(schema)?);

@@ -18,10 +18,10 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
-use sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
+use sqlparser::ast::{DataType as SqlType, ExactNumberInfo};
 
 use super::number::{DIGITS_MAX, Number, Operation};
-use super::plan_error;
+use super::{lengths, plan_error};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::query_error::external;
 use crate::text::DAY_US;
@@ -29,6 +29,17 @@ use crate::types;
 
 /// Timestamps of columns and expressions.
 pub(crate) const TIMESTAMP: ArrowType = ArrowType::Timestamp(TimeUnit::Microsecond, None);
+
+/// Times of day.
+pub(crate) const TIME: ArrowType = ArrowType::Time64(TimeUnit::Microsecond);
+
+/// Instants of columns and expressions.
+pub(crate) fn instant() -> ArrowType {
+    ArrowType::Timestamp(TimeUnit::Microsecond, Some(atoll::UTC.into()))
+}
+
+/// The name of [`Now::local`].
+pub(crate) const LOCAL: &str = "localtimestamp";
 
 /// Marks the type `numeric` without digits; the value that is cast decides how many it gets.
 const NUMERIC: &str = "atoll.numeric";
@@ -51,13 +62,14 @@ impl TypePlanner for TypeNames {
                 field(arrow).with_metadata(mark)
             }
             // What no column can have yet is DataFusion's.
-            SqlType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone)
-            | SqlType::Time(..)
-            | SqlType::Interval { .. }
+            SqlType::Interval { .. }
             | SqlType::Array(_)
             | SqlType::Struct(..)
             | SqlType::Regclass => return Ok(None),
-            other => field(types::to_arrow(types::column_type(other).map_err(external)?)),
+            other => {
+                let data_type = types::column_type(other).map_err(external)?;
+                lengths::wanted(data_type).unwrap_or_else(|| field(types::to_arrow(data_type)))
+            }
         })))
     }
 }
@@ -74,7 +86,7 @@ pub(crate) fn wanted_type(field: &Field, from: &ArrowType) -> ArrowType {
     }
 }
 
-fn out_of_range(what: &str) -> ArrowError {
+pub(super) fn out_of_range(what: &str) -> ArrowError {
     let error = SqlError::new(SqlErrorKind::Type, format!("{what} is out of range"));
     ArrowError::ExternalError(Box::new(error))
 }
@@ -299,27 +311,32 @@ impl ScalarUDFImpl for DateTrunc {
     }
 }
 
-/// `now()`: the time at which the query began, in UTC, as a timestamp that a column can hold.
+/// `now()`: the instant at which the query began; `localtimestamp` is the same as a timestamp.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Now {
+    name: &'static str,
     signature: Signature,
     aliases: Vec<String>,
 }
 
 impl Now {
     pub(crate) fn new() -> Self {
-        let aliases =
-            ["current_timestamp", "localtimestamp", "transaction_timestamp", "statement_timestamp"];
+        let aliases = ["current_timestamp", "transaction_timestamp", "statement_timestamp"];
         Self {
+            name: "now",
             signature: Signature::nullary(Volatility::Stable),
             aliases: aliases.map(str::to_owned).to_vec(),
         }
+    }
+
+    pub(crate) fn local() -> Self {
+        Self { name: LOCAL, aliases: Vec::new(), ..Self::new() }
     }
 }
 
 impl ScalarUDFImpl for Now {
     fn name(&self) -> &str {
-        "now"
+        self.name
     }
 
     fn aliases(&self) -> &[String] {
@@ -331,7 +348,7 @@ impl ScalarUDFImpl for Now {
     }
 
     fn return_type(&self, _: &[ArrowType]) -> Result<ArrowType> {
-        Ok(TIMESTAMP)
+        Ok(if self.name == LOCAL { TIMESTAMP } else { instant() })
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -343,7 +360,7 @@ impl ScalarUDFImpl for Now {
             None => ExprSimplifyResult::Original(args),
             Some(start) => {
                 let micros = start.timestamp_micros();
-                let now = ScalarValue::TimestampMicrosecond(Some(micros), None);
+                let now = ScalarValue::TimestampMicrosecond(Some(micros), Some(atoll::UTC.into()));
                 ExprSimplifyResult::Simplified(lit(now))
             }
         })

@@ -6,25 +6,41 @@ use std::sync::Arc;
 use arrow_schema::{DataType as ArrowType, Field};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 
 use super::cast;
 use super::number::{DIGITS_MAX, Number};
 use crate::wording::in_sql;
-use crate::{text, types};
+use crate::{lengths, text, types};
 
 /// An expression and its type.
 #[derive(Debug, Clone)]
 pub(crate) struct Typed {
     pub(crate) expr: Expr,
     pub(crate) arrow: ArrowType,
+    /// The characters that it is shown with, if it is a `character(n)`.
+    pub(crate) character: Option<u32>,
 }
 
 impl Typed {
     /// An expression over the columns of a schema.
     pub(crate) fn new(expr: Expr, schema: &DFSchema) -> Result<Self> {
         let arrow = expr.get_type(schema)?;
-        Ok(Self { expr, arrow })
+        let character = match arrow.is_string() && !matches!(expr, Expr::Literal(..)) {
+            true => lengths::character(&expr.to_field(schema)?.1),
+            false => None,
+        };
+        Ok(Self { expr, arrow, character })
+    }
+
+    /// An expression that has this type.
+    pub(crate) fn of(expr: Expr, arrow: ArrowType) -> Self {
+        Self { expr, arrow, character: None }
+    }
+
+    /// Whether it may be a UUID; `binary(16)` looks the same.
+    pub(super) fn is_uuid(&self) -> bool {
+        self.arrow == ArrowType::FixedSizeBinary(16)
     }
 
     pub(super) fn number(&self) -> Option<Number> {
@@ -68,18 +84,27 @@ impl Typed {
             ArrowType::Boolean => 3,
             ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => 4,
             ArrowType::List(_) | ArrowType::LargeList(_) => 5,
+            ArrowType::Time64(_) => 6,
+            // It may be a UUID or bytes.
+            ArrowType::FixedSizeBinary(16) => 7,
             _ => return None,
         })
     }
 
     /// Whether no operator and no column takes both.
     pub(super) fn is_apart_from(&self, other: &Self) -> bool {
-        matches!((self.family(), other.family()), (Some(a), Some(b)) if a != b)
+        match (self.family(), other.family()) {
+            (Some(4), Some(7)) | (Some(7), Some(4)) => false,
+            (Some(a), Some(b)) => a != b,
+            _ => false,
+        }
     }
 
     /// As a value of another type.
     pub(crate) fn into_type(self, to: &ArrowType) -> Result<Self> {
-        Ok(Self { expr: cast::expression(self.expr, &self.arrow, to)?, arrow: to.clone() })
+        let expr = cast::expression(self.expr, &self.arrow, to)?;
+        let character = self.character.filter(|_| *to == self.arrow);
+        Ok(Self { expr, arrow: to.clone(), character })
     }
 
     /// A whole number that is written without a type is an `integer` where it fits, as in
@@ -97,9 +122,16 @@ impl Typed {
     /// number stay as they are written.
     pub(super) fn beside(self, other: &Self) -> Result<Self> {
         if self.is_open_parameter() {
-            return Ok(self.with_parameter_type(&other.arrow));
+            return Ok(match other.character {
+                Some(_) => self.with_parameter_field(&lengths::any_character()),
+                None => self.with_parameter_type(&other.arrow),
+            });
         }
         let Some(written) = self.untyped() else { return Ok(self) };
+        if other.character.is_some() {
+            let text = written.trim_end_matches(' ').to_owned();
+            return Ok(Self::of(lit(ScalarValue::Utf8View(Some(text))), ArrowType::Utf8View));
+        }
         if other.untyped().is_some() || other.is_text() {
             return Ok(self);
         }
@@ -120,14 +152,22 @@ impl Typed {
 impl Typed {
     /// A parameter without a type with this one, unless it is that of NULL; anything else as it is.
     pub(crate) fn with_parameter_type(self, arrow: &ArrowType) -> Self {
+        match arrow {
+            none if none.is_null() => self,
+            text if text.is_string() => {
+                self.with_parameter_field(&Field::new("", ArrowType::Utf8View, true))
+            }
+            arrow => self.with_parameter_field(&Field::new("", arrow.clone(), true)),
+        }
+    }
+
+    fn with_parameter_field(self, field: &Field) -> Self {
         match self.expr {
-            Expr::Placeholder(Placeholder { id, field: None }) if !arrow.is_null() => {
-                let arrow = match arrow {
-                    text if text.is_string() => ArrowType::Utf8View,
-                    arrow => arrow.clone(),
-                };
-                let field = Some(Arc::new(Field::new(&id, arrow.clone(), true)));
-                Self { expr: Expr::Placeholder(Placeholder::new_with_field(id, field)), arrow }
+            Expr::Placeholder(Placeholder { id, field: None }) => {
+                let arrow = field.data_type().clone();
+                let field = Some(Arc::new(field.clone().with_name(&id)));
+                let expr = Expr::Placeholder(Placeholder::new_with_field(id, field));
+                Self { expr, arrow, ..self }
             }
             expr => Self { expr, ..self },
         }

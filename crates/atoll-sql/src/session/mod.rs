@@ -32,7 +32,7 @@ use crate::rows::Params;
 use crate::settings::{self, Assignment, Setting, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
-use crate::{copy, names, query};
+use crate::{copy, names, query, zone};
 
 pub use self::describe::Description;
 pub use self::outcome::Outcome;
@@ -239,6 +239,7 @@ impl SqlSession {
         self.streams = false;
         self.check_owner()?;
         self.wake()?;
+        zone::set(self.settings.now().zone);
         self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);
         Ok(())
     }

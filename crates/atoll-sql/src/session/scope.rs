@@ -3,6 +3,7 @@
 use super::{SqlSession, Target};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::scope::Scope;
+use crate::zone;
 
 impl SqlSession {
     /// What the names of tables mean.
@@ -18,8 +19,13 @@ impl SqlSession {
         }
     }
 
-    /// As long as it stays the same, names mean the same.
+    /// As long as it stays the same, texts mean the same: names of tables, and also constants,
+    /// which may depend on the zone (`ZONE-1`).
     pub(super) fn names_version(&self) -> u64 {
+        self.catalog_version() ^ zone::current().mark()
+    }
+
+    fn catalog_version(&self) -> u64 {
         match &self.target {
             Target::Database { open: Some(open), .. } if open.has_definitions() => {
                 open.catalog().version()

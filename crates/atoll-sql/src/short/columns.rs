@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType as ArrowType, Schema, SchemaRef};
 use atoll::DataType;
 use datafusion::logical_expr::LogicalPlan;
 
 use super::compile::NotShort;
 use super::compile::expr::data_type;
-use crate::output_names;
+use crate::{output_names, types};
 
 /// The columns of a result.
 #[derive(Debug, Clone)]
@@ -24,12 +24,13 @@ impl Columns {
     /// A type that no column has.
     pub(crate) fn of(plan: &LogicalPlan) -> Result<Arc<Self>, NotShort> {
         let fields = plan.schema().fields();
-        let types = fields.iter().map(|field| data_type(field.data_type()));
-        let types = types.collect::<Result<_, _>>()?;
-        let plain = fields.iter().map(|field| {
-            let name = output_names::shown(field.name());
-            Field::new(name, field.data_type().clone(), field.is_nullable())
+        let types = fields.iter().map(|field| match types::of_field(field) {
+            Some(own) => Ok(own),
+            None => data_type(field.data_type()),
         });
+        let types = types.collect::<Result<_, _>>()?;
+        let plain =
+            fields.iter().map(|field| types::shown_field(field, output_names::shown(field.name())));
         let schema = Arc::new(Schema::new(plain.collect::<Vec<_>>()));
         Ok(Arc::new(Self { schema, types }))
     }

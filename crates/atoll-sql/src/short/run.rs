@@ -32,6 +32,15 @@ impl Rows {
         &self.values[at * self.width..(at + 1) * self.width]
     }
 
+    /// Changes the texts of a column.
+    pub(crate) fn change(&mut self, column: usize, change: impl Fn(&str) -> String) {
+        for value in self.values.iter_mut().skip(column).step_by(self.width) {
+            if let Value::Text(text) = value {
+                *text = change(text);
+            }
+        }
+    }
+
     /// All rows.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[Value]> {
         (0..self.count).map(|at| self.row(at))

@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    TimestampMicrosecondType,
+    Time64MicrosecondType, TimestampMicrosecondType,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType as ArrowType;
@@ -117,7 +117,8 @@ pub(crate) fn of_scalar(scalar: &ScalarValue) -> Option<Value> {
         S::Float32(Some(v)) => Value::Float32(*v),
         S::Float64(Some(v)) => Value::Float64(*v),
         S::Date32(Some(v)) => Value::Date(*v),
-        S::TimestampMicrosecond(Some(v), None) => Value::Timestamp(*v),
+        S::TimestampMicrosecond(Some(v), _) => Value::Timestamp(*v),
+        S::Time64Microsecond(Some(v)) => Value::Int64(*v),
         S::Decimal128(Some(v), ..) => Value::Decimal(*v),
         S::Utf8(Some(v)) | S::LargeUtf8(Some(v)) | S::Utf8View(Some(v)) => Value::Text(v.clone()),
         S::Binary(Some(v)) | S::LargeBinary(Some(v)) | S::BinaryView(Some(v)) => {
@@ -136,11 +137,14 @@ pub(crate) fn to_scalar(value: &Value, arrow: &ArrowType) -> Option<ScalarValue>
         (Value::Bool(v), _) => S::Boolean(Some(*v)),
         (Value::Int16(v), _) => S::Int16(Some(*v)),
         (Value::Int32(v), _) => S::Int32(Some(*v)),
+        (Value::Int64(v), ArrowType::Time64(_)) => S::Time64Microsecond(Some(*v)),
         (Value::Int64(v), _) => S::Int64(Some(*v)),
         (Value::Float32(v), _) => S::Float32(Some(*v)),
         (Value::Float64(v), _) => S::Float64(Some(*v)),
         (Value::Date(v), _) => S::Date32(Some(*v)),
-        (Value::Timestamp(v), _) => S::TimestampMicrosecond(Some(*v), None),
+        (Value::Timestamp(v), ArrowType::Timestamp(_, zone)) => {
+            S::TimestampMicrosecond(Some(*v), zone.clone())
+        }
         (Value::Decimal(v), ArrowType::Decimal128(precision, scale)) => {
             S::Decimal128(Some(*v), *precision, *scale)
         }
@@ -153,7 +157,7 @@ pub(crate) fn to_scalar(value: &Value, arrow: &ArrowType) -> Option<ScalarValue>
         (Value::Binary(v), ArrowType::Binary) => S::Binary(Some(v.clone())),
         (Value::Binary(v), ArrowType::LargeBinary) => S::LargeBinary(Some(v.clone())),
         (Value::Binary(v), _) => S::BinaryView(Some(v.clone())),
-        (Value::Decimal(_), _) => return None,
+        (Value::Decimal(_) | Value::Timestamp(_), _) => return None,
     })
 }
 
@@ -180,6 +184,9 @@ pub(crate) fn of_array(array: &dyn Array, at: usize) -> Option<Value> {
     Some(match array.data_type() {
         ArrowType::Int16 => Value::Int16(array.as_primitive::<Int16Type>().value(at)),
         ArrowType::Int32 => Value::Int32(array.as_primitive::<Int32Type>().value(at)),
+        ArrowType::Time64(_) => {
+            Value::Int64(array.as_primitive_opt::<Time64MicrosecondType>()?.value(at))
+        }
         ArrowType::Int64 => Value::Int64(array.as_primitive::<Int64Type>().value(at)),
         ArrowType::Float32 => Value::Float32(array.as_primitive::<Float32Type>().value(at)),
         ArrowType::Float64 => Value::Float64(array.as_primitive::<Float64Type>().value(at)),

@@ -21,6 +21,7 @@ mod pgbench;
 mod prepared;
 mod queries;
 mod statements;
+mod types;
 
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use atoll::{Database, DatabaseOptions};

@@ -165,7 +165,7 @@ fn clauses_that_are_not_carried_out_are_refused() {
         ("SELECT abs(DISTINCT id) FROM t", "DISTINCT"),
         ("SELECT abs(id) OVER (ORDER BY id) FROM t", "OVER"),
         ("SELECT abs(id ORDER BY id) FROM t", "ORDER BY"),
-        ("SELECT CAST(name AS varchar(1)) FROM t", "VARCHAR(1)"),
+        ("SELECT CAST(name AS nvarchar(1)) FROM t", "NVARCHAR(1)"),
         ("EXPLAIN (COSTS) SELECT 1", "COSTS"),
         ("EXPLAIN (ANALYZE, FORMAT JSON) SELECT 1", "FORMAT"),
         ("EXPLAIN (ANALYZE 7) SELECT 1", "ANALYZE"),

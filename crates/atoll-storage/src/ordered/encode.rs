@@ -62,7 +62,7 @@ pub fn encode_plain(column: KeyColumn, plain: Plain<'_>, out: &mut Vec<u8>) {
     if column.nullable {
         out.push(VALUE);
     }
-    match column.data_type {
+    match column.data_type.stored_as() {
         DataType::Int16 | DataType::Int32 | DataType::Date => integer(bytes, out),
         DataType::Int64 | DataType::Timestamp => integer(bytes, out),
         DataType::Decimal { precision, .. } => {
@@ -83,7 +83,7 @@ pub fn encode_plain(column: KeyColumn, plain: Plain<'_>, out: &mut Vec<u8>) {
             out.extend((bits ^ flip).to_be_bytes());
         }
         DataType::Bool | DataType::FixedBinary(_) => out.extend_from_slice(bytes),
-        DataType::Text | DataType::Binary => escape(bytes, out),
+        _ => escape(bytes, out),
     }
 }
 
@@ -117,7 +117,7 @@ fn decode_value(column: KeyColumn, key: &mut &[u8]) -> Option<Value> {
     if column.nullable && take::<1>(key)? == [NULL] {
         return Some(Value::Null);
     }
-    Some(match column.data_type {
+    Some(match column.data_type.stored_as() {
         DataType::Int16 => Value::Int16(i16::from_be_bytes(take(key)?) ^ i16::MIN),
         DataType::Int32 => Value::Int32(i32::from_be_bytes(take(key)?) ^ i32::MIN),
         DataType::Date => Value::Date(i32::from_be_bytes(take(key)?) ^ i32::MIN),
@@ -144,7 +144,7 @@ fn decode_value(column: KeyColumn, key: &mut &[u8]) -> Option<Value> {
             Value::Binary(bytes.to_vec())
         }
         DataType::Text => Value::Text(String::from_utf8(unescape(key)?).ok()?),
-        DataType::Binary => Value::Binary(unescape(key)?),
+        _ => Value::Binary(unescape(key)?),
     })
 }
 

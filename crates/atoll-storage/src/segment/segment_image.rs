@@ -74,7 +74,7 @@ impl<'b> SegmentImage<'b> {
                         block.and_then(|block| block.get(offset as usize..)?.get(..len as usize))
                     }
                 };
-                let is_text = described.data_type == DataType::Text;
+                let is_text = described.data_type.stored_as() == DataType::Text;
                 bytes.is_some_and(|bytes| !is_text || std::str::from_utf8(bytes).is_ok())
             };
             let mut rows = (0..self.filled).filter(|slot| is_set(self.presence, *slot));

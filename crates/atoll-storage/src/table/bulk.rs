@@ -124,7 +124,7 @@ pub fn hash_buffered(schema: &Schema, rows: &SegmentBuffer, hashes: &mut Vec<u64
                 }
             };
         }
-        match schema.columns()[*at].data_type {
+        match schema.columns()[*at].data_type.stored_as() {
             DataType::Int16 => shift_in!(u16),
             DataType::Int32 | DataType::Date => shift_in!(u32),
             _ => shift_in!(u64),

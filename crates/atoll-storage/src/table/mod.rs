@@ -306,7 +306,7 @@ impl<M: Machine> Table<M> {
     fn holds(&self, row: RowId, at: usize, value: &Value) -> bool {
         let mut room = [0; 16];
         if let Value::Int64(wanted) = value
-            && self.column(at).data_type == DataType::Int64
+            && self.column(at).data_type.stored_as() == DataType::Int64
         {
             self.load(self.slot(row), at, &mut room[..8]);
             return room[..8] == wanted.to_le_bytes();

@@ -28,7 +28,8 @@ pub(super) struct Shape {
     pub(super) is_in_key: bool,
     /// Bytes of an integer, for a column of integers (see [`Number`]); 0 for other types.
     pub(super) number_width: u8,
-    /// `number_width` if the column cannot be NULL and an update may set it; 0 otherwise.
+    /// `number_width` if the column cannot be NULL and an update may set it to every number; 0
+    /// otherwise.
     pub(super) set_width: u8,
 }
 
@@ -39,6 +40,7 @@ impl Shape {
         let is_view = column.data_type.is_view();
         let is_flat = width > 0 && !is_view && !column.nullable;
         let number_width = if column.data_type.is_integer() { width as u8 } else { 0 };
+        let sets_any = is_flat && !is_in_key && column.data_type.is_any_bytes();
         Self {
             width,
             is_in_a_line,
@@ -48,7 +50,7 @@ impl Shape {
             is_plain: is_flat && column.data_type.is_any_bytes(),
             is_in_key,
             number_width,
-            set_width: if is_flat && !is_in_key { number_width } else { 0 },
+            set_width: if sets_any { number_width } else { 0 },
         }
     }
 }

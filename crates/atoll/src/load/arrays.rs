@@ -6,11 +6,11 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType,
+    Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
 };
 use arrow_buffer::ToByteSlice;
 use atoll_storage::segment::ColumnBuffer;
-use atoll_storage::types::VALUE_BYTES_MAX;
+use atoll_storage::types::{VALUE_BYTES_MAX, has_room_for};
 use atoll_storage::{DataType, Schema, StorageError, Value};
 
 use super::ArrowRows;
@@ -43,7 +43,23 @@ pub fn check(schema: &Schema, rows: &ArrowRows) -> Result<()> {
             }
         }
         let lengths = |views: &[u128]| views.iter().map(|view| *view as u32 as usize).max();
-        let longest = match column.data_type {
+        match column.data_type {
+            DataType::Varchar(_) | DataType::Char(_) => {
+                let texts = array.as_string_view().iter().flatten();
+                if !texts.into_iter().all(|text| has_room_for(column.data_type, text)) {
+                    let (column, expected) = (column.name.clone(), column.data_type);
+                    return Err(StorageError::TooManyCharacters { column, expected }.into());
+                }
+            }
+            DataType::Time => {
+                let times = array.as_primitive::<Time64MicrosecondType>();
+                for value in times.iter().flatten() {
+                    schema.check_value(at, &Value::Int64(value))?;
+                }
+            }
+            _ => {}
+        }
+        let longest = match column.data_type.stored_as() {
             DataType::Text => lengths(array.as_string_view().views()),
             DataType::Binary => lengths(array.as_binary_view().views()),
             _ => None,
@@ -80,7 +96,10 @@ pub fn append(column: &mut ColumnBuffer, array: &dyn Array, rows: Range<usize>) 
             }
         }};
     }
-    match column.data_type() {
+    match column.data_type().stored_as() {
+        _ if column.data_type() == DataType::Time => {
+            numbers::<Time64MicrosecondType>(column, array, rows);
+        }
         DataType::Int16 => numbers::<Int16Type>(column, array, rows),
         DataType::Int32 => numbers::<Int32Type>(column, array, rows),
         DataType::Int64 => numbers::<Int64Type>(column, array, rows),
@@ -92,7 +111,7 @@ pub fn append(column: &mut ColumnBuffer, array: &dyn Array, rows: Range<usize>) 
         DataType::Bool => each!(array.as_boolean(), |on: bool| if on { &[1][..] } else { &[0] }),
         DataType::Text => each!(array.as_string_view(), str::as_bytes),
         DataType::Binary => each!(array.as_binary_view(), std::convert::identity),
-        DataType::FixedBinary(_) => each!(array.as_fixed_size_binary(), std::convert::identity),
+        _ => each!(array.as_fixed_size_binary(), std::convert::identity),
     }
 }
 
@@ -104,7 +123,10 @@ pub fn value(array: &dyn Array, data_type: DataType, row: usize) -> Value {
     if array.is_null(row) {
         return Value::Null;
     }
-    match data_type {
+    match data_type.stored_as() {
+        _ if data_type == DataType::Time => {
+            Value::Int64(number::<Time64MicrosecondType>(array, row))
+        }
         DataType::Int16 => Value::Int16(number::<Int16Type>(array, row)),
         DataType::Int32 => Value::Int32(number::<Int32Type>(array, row)),
         DataType::Int64 => Value::Int64(number::<Int64Type>(array, row)),
@@ -116,6 +138,6 @@ pub fn value(array: &dyn Array, data_type: DataType, row: usize) -> Value {
         DataType::Decimal { .. } => Value::Decimal(number::<Decimal128Type>(array, row)),
         DataType::Text => Value::Text(array.as_string_view().value(row).to_owned()),
         DataType::Binary => Value::Binary(array.as_binary_view().value(row).to_vec()),
-        DataType::FixedBinary(_) => Value::Binary(array.as_fixed_size_binary().value(row).to_vec()),
+        _ => Value::Binary(array.as_fixed_size_binary().value(row).to_vec()),
     }
 }

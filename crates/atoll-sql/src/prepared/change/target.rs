@@ -11,7 +11,7 @@ use crate::declared::Declared;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::prepared::parameters::{self, ParameterType};
 use crate::prepared::query::Binder;
-use crate::{eval, names, parse};
+use crate::{eval, names, parse, types};
 
 /// How the target of a change is called in it.
 pub(super) struct Target {
@@ -131,7 +131,10 @@ pub(super) fn assignments(
         }
         let data_type = schema.columns()[column].data_type;
         let given = match (parameters::parameter(value), value) {
-            (Some(at), _) => parameters::declared(at, ParameterType::One(data_type)),
+            // A cast would cut a text that is too long.
+            (Some(at), _) => {
+                parameters::declared(at, ParameterType::One(types::assigned(data_type)))
+            }
             (None, value) if is_default(value) => {
                 let default = declared.default_of(&schema.columns()[column].name)?;
                 Some(default.unwrap_or_else(|| Expr::value(SqlValue::Null)))

@@ -11,9 +11,11 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::logical_plan::{Projection, Subquery};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Cast, Expr, Like, LogicalPlan, Operator, WindowFrameBound,
-    WindowFrameUnits, lit,
+    Between, BinaryExpr, Case, Cast, Expr, Like, LogicalPlan, Operator, ScalarUDF,
+    WindowFrameBound, WindowFrameUnits, lit,
 };
+
+use atoll::DataType;
 
 use super::{Outer, plan_types, sort_keys};
 use crate::error::SqlErrorKind;
@@ -23,8 +25,8 @@ use crate::rules::grouped::OtherName;
 use crate::rules::quantified::{self, Quantified};
 use crate::rules::typed::Typed;
 use crate::rules::{
-    absolute, cast, common_type, extreme, frame, guard, merging, operands, plan_error, sum,
-    temporal,
+    absolute, at_zone, cast, common_type, extreme, frame, guard, lengths, merging, moments,
+    operands, plan_error, sum, temporal,
 };
 
 /// The columns that the expressions of a node can refer to.
@@ -97,13 +99,17 @@ impl Scope<'_> {
                 common_type::in_list(self.typed(*expr)?, list, negated, join)
             }
             Expr::Case(case) => {
+                let results = case.when_then_expr.iter().map(|(_, then)| then);
+                let characters = results.chain(&case.else_expr).map(|then| self.character(then));
+                let characters = characters.collect::<Result<Vec<_>>>()?;
                 let case = common_type::case(case, &self.schema)?;
-                match self.outer.guards {
-                    true => guard::case(case, &self.schema),
-                    false => Ok(Expr::Case(case)),
-                }
+                let case = match self.outer.guards {
+                    true => guard::case(case, &self.schema)?,
+                    false => Expr::Case(case),
+                };
+                Ok(lengths::merged(case, &characters))
             }
-            Expr::Like(like) => {
+            Expr::Like(mut like) => {
                 for operand in [&like.expr, &like.pattern] {
                     let arrow = self.typed(operand.as_ref().clone())?.arrow;
                     if matches!(arrow, ArrowType::Binary | ArrowType::BinaryView) {
@@ -111,6 +117,8 @@ impl Scope<'_> {
                         return Err(plan_error(SqlErrorKind::Type, message));
                     }
                 }
+                let value = self.typed(std::mem::take(like.expr.as_mut()))?;
+                *like.expr = lengths::shown(value);
                 self.like(like)
             }
             Expr::ScalarFunction(function) => self.function(function),
@@ -187,6 +195,7 @@ impl Scope<'_> {
                     Op::RegexIMatch => ("texticregexeq", false),
                     _ => ("texticregexeq", true),
                 };
+                let left = self.typed(lengths::shown(left))?;
                 let found = functions::call(name, vec![left, right])?;
                 Ok(if negated { Expr::Not(Box::new(found)) } else { found })
             }
@@ -197,6 +206,11 @@ impl Scope<'_> {
                 Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr))))
             }
         }
+    }
+
+    /// The characters of an expression of the type `character(n)`.
+    fn character(&self, expr: &Expr) -> Result<Option<u32>> {
+        Ok(self.typed(expr.clone())?.character)
     }
 
     /// Whether a condition is known to be true, or false if it is `negated`.
@@ -224,6 +238,7 @@ impl Scope<'_> {
         let ScalarFunction { func, args } = function;
         let mut typed: Vec<Typed> =
             args.into_iter().map(|arg| self.typed(arg)).collect::<Result<_>>()?;
+        typed = moments::apart(func.name(), typed)?;
         if func.inner().is::<OtherName>() {
             return Ok(typed.remove(0).expr);
         }
@@ -240,17 +255,23 @@ impl Scope<'_> {
         let args = match func.name() {
             "coalesce" | "greatest" | "least" => {
                 let func = merging::builtin(func);
+                let characters: Vec<_> = typed.iter().map(|one| one.character).collect();
                 let args = common_type::merge(typed)?;
                 let args = if func.name() == "coalesce" { flat(args) } else { args };
-                return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
+                let call = Expr::ScalarFunction(ScalarFunction { func, args });
+                return Ok(lengths::merged(call, &characters));
             }
+            "octet_length" | "bit_length" => typed.into_iter().map(lengths::shown).collect(),
             "nullif" if typed.len() == 2 => {
                 let (other, value) = (typed.remove(1), typed.remove(0));
                 let (value, other) = (value.narrowed()?, other.narrowed()?);
                 if value.arrow == other.arrow && !value.arrow.is_floating() {
                     // The function names its argument once, where nested ones would grow by powers.
+                    let character = value.character;
                     let args = vec![value.expr, other.expr];
-                    return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
+                    let func = merging::builtin(func);
+                    let call = Expr::ScalarFunction(ScalarFunction { func, args });
+                    return Ok(lengths::merged(call, &[character]));
                 }
                 let is_equal = operands::compare(value.clone(), Operator::Eq, other.clone())?;
                 let result = operands::kept_by_nullif(value, &other)?;
@@ -265,9 +286,27 @@ impl Scope<'_> {
             "abs" if typed.len() == 1 && typed[0].arrow.is_signed_integer() => {
                 return Ok(absolute::absolute(typed.remove(0).narrowed()?.expr));
             }
+            at_zone::NAME if typed.len() == 2 => {
+                let (moment, zone) = (typed.remove(1), typed.remove(0));
+                return at_zone::call(zone, moment);
+            }
+            "current_date" if typed.is_empty() => {
+                let now = Typed::of(func_now(), temporal::instant());
+                return now.into_type(&ArrowType::Date32).map(|today| today.expr);
+            }
+            temporal::LOCAL if typed.is_empty() => {
+                let now = Typed::of(func_now(), temporal::instant());
+                return now.into_type(&temporal::TIMESTAMP).map(|local| local.expr);
+            }
             "date_trunc" if typed.len() == 2 => {
                 let (moment, unit) = (typed.remove(1), typed.remove(0));
                 let moment = operands::as_moment(moment)?;
+                if moment.arrow == temporal::instant() {
+                    let local = moment.into_type(&temporal::TIMESTAMP)?;
+                    let cut = temporal::date_trunc().call(vec![unit.expr, local.expr]);
+                    let cut = Typed::of(cut, temporal::TIMESTAMP);
+                    return cut.into_type(&temporal::instant()).map(|cut| cut.expr);
+                }
                 if moment.arrow == temporal::TIMESTAMP {
                     return Ok(temporal::date_trunc().call(vec![unit.expr, moment.expr]));
                 }
@@ -414,6 +453,11 @@ impl Scope<'_> {
     }
 }
 
+/// `now()`.
+fn func_now() -> Expr {
+    ScalarUDF::from(temporal::Now::new()).call(Vec::new())
+}
+
 /// The arguments of nested `coalesce` as those of one: the optimizer names an argument twice.
 fn flat(arguments: Vec<Expr>) -> Vec<Expr> {
     let inner = |argument: Expr| match argument {
@@ -442,7 +486,13 @@ fn is_known(condition: &Expr) -> bool {
 
 /// A cast that is written.
 fn cast(value: Typed, field: &Field) -> Result<Expr> {
+    if let Some(limit) = lengths::limit_of(field) {
+        return lengths::cast(value, limit);
+    }
     let to = temporal::wanted_type(field, &value.arrow);
+    if value.character.is_some() && to == value.arrow {
+        return Ok(lengths::cut(value.expr, DataType::Text));
+    }
     let value = if to == ArrowType::Boolean { value.narrowed()? } else { value };
     let expr = cast::expression(value.expr, &value.arrow, &to)?;
     let looks_untyped = match &expr {

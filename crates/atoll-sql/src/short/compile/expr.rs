@@ -19,8 +19,8 @@ use crate::short::scalar::{
     self, Arithmetic, Branches, ByArrow, Comparison, Conversion, Scalar, Slot,
 };
 use crate::short::value;
-use crate::types;
 use crate::wording::in_sql;
+use crate::{lengths, types};
 
 /// The identifier of the parameter that stands for the time at which the transaction began.
 pub(crate) const NOW: &str = "$now";
@@ -28,7 +28,7 @@ pub(crate) const NOW: &str = "$now";
 /// The type of a column that holds values of an Arrow type.
 pub(crate) fn data_type(arrow: &ArrowType) -> Result<DataType, NotShort> {
     match arrow {
-        ArrowType::FixedSizeBinary(width) => {
+        ArrowType::FixedSizeBinary(width) if *width != 16 => {
             Ok(DataType::FixedBinary(u32::try_from(*width).unwrap_or(0)))
         }
         other => types::of_arrow(other)
@@ -65,8 +65,7 @@ pub(super) fn compile(
         ),
         Expr::Placeholder(placeholder) if placeholder.id == NOW => Scalar::Now,
         Expr::Placeholder(placeholder) => {
-            let arrow = placeholder.field.as_ref().map(|field| field.data_type().clone());
-            parameter(&placeholder.id, arrow, compiler)?
+            parameter(&placeholder.id, placeholder.field.as_deref(), compiler)?
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             match comparison(*op).filter(|_| have_one_type([left, right], scope)) {
@@ -85,7 +84,7 @@ pub(super) fn compile(
             if let Expr::Placeholder(placeholder) = inner.as_ref()
                 && placeholder.field.is_none()
             {
-                return parameter(&placeholder.id, Some(field.data_type().clone()), compiler);
+                return parameter(&placeholder.id, Some(field), compiler);
             }
             conversion(inner, field.data_type(), scope, compiler)?
         }
@@ -153,16 +152,16 @@ fn both(
     Ok(Box::new([compile(left, scope, compiler)?, compile(right, scope, compiler)?]))
 }
 
-fn parameter(
-    id: &str,
-    arrow: Option<ArrowType>,
-    compiler: &mut Compiler,
-) -> Result<Scalar, NotShort> {
+fn parameter(id: &str, field: Option<&Field>, compiler: &mut Compiler) -> Result<Scalar, NotShort> {
     let number =
         parameter_name::number(id).ok_or_else(|| NotShort::new(format!("the parameter {id}")))?;
-    let arrow = arrow.filter(|arrow| !arrow.is_null());
-    let arrow = arrow.ok_or_else(|| NotShort::new(format!("{id}, a parameter without a type")))?;
-    let slot = Slot { number, data_type: data_type(&arrow)? };
+    let field = field.filter(|field| !field.data_type().is_null());
+    let field = field.ok_or_else(|| NotShort::new(format!("{id}, a parameter without a type")))?;
+    let data_type = match lengths::character(field) {
+        Some(most) => DataType::Char(most),
+        None => data_type(field.data_type())?,
+    };
+    let slot = Slot { number, data_type };
     Ok(compiler.parameter(slot))
 }
 
@@ -281,7 +280,7 @@ fn by_arrow(expr: &Expr, scope: &Scope<'_>, compiler: &mut Compiler) -> Result<S
             return Ok(Transformed::no(node));
         }
         let arrow = match &node {
-            Expr::Placeholder(one) if one.id == NOW => temporal::TIMESTAMP,
+            Expr::Placeholder(one) if one.id == NOW => temporal::instant(),
             _ => node.get_type(scope.schema)?,
         };
         match compile(&node, scope, compiler) {
