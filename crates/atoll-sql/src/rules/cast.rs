@@ -23,7 +23,6 @@ use datafusion::logical_expr::{
 };
 
 use super::number::Number;
-use super::plan_error;
 use crate::arrow_value;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::{Literal, decimal_to_float};
