@@ -204,7 +204,14 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
     let ours = merging::functions().into_iter().chain(quantified::functions());
     let ours = ours.chain(functions::functions());
     let now = [Now::new(), Now::local()].map(ScalarUDF::from);
-    for function in ours.chain(now).chain([grouped::function(), at_zone::function()]) {
+    let ours = ours.chain(now).chain([grouped::function(), at_zone::function()]);
+    let ours: Vec<ScalarUDF> = ours.collect();
+    for function in &ours {
+        // With its other names: settings that are made of these would find the old function by
+        // them.
+        settings.deregister_udf(function.name())?;
+    }
+    for function in ours {
         settings.register_udf(Arc::new(function))?;
     }
     Ok(settings)
@@ -258,4 +265,23 @@ fn analyzers(guards: Guards) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(Analyzer { guards: guards == Guards::With }),
         Arc::new(TypeCoercion::new()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::rules::functions::Call;
+
+    #[test]
+    fn a_function_is_ours_with_guards_and_without() {
+        let engine = Engine::new().unwrap();
+        for settings in [&engine.plain, &engine.guarded] {
+            for function in functions::functions() {
+                let found = settings.scalar_functions().get(function.name()).unwrap();
+                assert!(found.inner().is::<Call>(), "{}", function.name());
+            }
+        }
+    }
 }

@@ -19,9 +19,10 @@ use chrono::{DateTime, Months};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    Volatility, lit,
 };
 
+use super::at_zone;
 use super::temporal::{TIME, TIMESTAMP, instant, out_of_range};
 use super::typed::Typed;
 use crate::zone::{self, Zone};
@@ -44,12 +45,17 @@ pub(crate) fn common(left: &ArrowType, right: &ArrowType) -> Option<ArrowType> {
 pub(crate) fn apart(name: &str, arguments: Vec<Typed>) -> Result<Vec<Typed>> {
     let is_epoch =
         |one: &Typed| one.untyped().is_some_and(|part| part.eq_ignore_ascii_case("epoch"));
-    if !matches!(name, "date_part" | "to_char") || arguments.iter().any(is_epoch) {
+    if !matches!(name, "date_part" | "extract" | "to_char") {
         return Ok(arguments);
     }
-    let local = |one: Typed| match one.arrow == instant() {
-        true => one.into_type(&TIMESTAMP),
-        false => Ok(one),
+    let is_since_epoch = arguments.iter().any(is_epoch);
+    let local = |one: Typed| match (one.arrow == instant(), is_since_epoch) {
+        (true, true) => {
+            let utc = Typed::of(lit("UTC"), ArrowType::Utf8);
+            Ok(Typed::of(at_zone::call(utc, one)?, TIMESTAMP))
+        }
+        (true, false) => one.into_type(&TIMESTAMP),
+        (false, _) => Ok(one),
     };
     arguments.into_iter().map(local).collect()
 }

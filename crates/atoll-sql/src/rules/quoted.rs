@@ -35,6 +35,7 @@ impl ExprPlanner for QuotedLiterals {
             Op::Divide => Some(Operation::Divide),
             Op::Modulo => Some(Operation::Modulo),
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::And | Op::Or => None,
+            Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor | Op::PGBitwiseXor => None,
             _ => return Ok(PlannerResult::Original(raw)),
         };
         if [&raw.left, &raw.right].iter().any(|side| side.get_type(schema).is_err()) {

@@ -147,6 +147,24 @@ impl Binder<'_> {
 
     /// Expressions without columns, bound.
     fn cells(&self, exprs: Vec<Expr>, compiler: &mut Compiler) -> Result<Vec<Cell>, Unbound> {
+        match self.cells_together(exprs.clone(), compiler) {
+            // What several of them contain is computed once, in a row below theirs.
+            Err(Unbound::NotShort(_)) if exprs.len() > 1 => {
+                let mut cells = Vec::with_capacity(exprs.len());
+                for expr in exprs {
+                    cells.extend(self.cells_together(vec![expr], compiler)?);
+                }
+                Ok(cells)
+            }
+            bound => bound,
+        }
+    }
+
+    fn cells_together(
+        &self,
+        exprs: Vec<Expr>,
+        compiler: &mut Compiler,
+    ) -> Result<Vec<Cell>, Unbound> {
         let plan = self.plan(select(named(exprs).collect(), Vec::new(), None), None)?;
         let node = compiler.plan(&plan)?;
         let types = value_types(&plan)?;

@@ -242,6 +242,10 @@ impl Scope<'_> {
         if func.inner().is::<OtherName>() {
             return Ok(typed.remove(0).expr);
         }
+        if matches!(func.name(), "octet_length" | "bit_length") {
+            let shown = typed.into_iter().map(|one| self.typed(lengths::shown(one)));
+            typed = shown.collect::<Result<_>>()?;
+        }
         if let Some(call) = func.inner().downcast_ref::<Call>() {
             return call.over(typed);
         }
@@ -261,7 +265,6 @@ impl Scope<'_> {
                 let call = Expr::ScalarFunction(ScalarFunction { func, args });
                 return Ok(lengths::merged(call, &characters));
             }
-            "octet_length" | "bit_length" => typed.into_iter().map(lengths::shown).collect(),
             "nullif" if typed.len() == 2 => {
                 let (other, value) = (typed.remove(1), typed.remove(0));
                 let (value, other) = (value.narrowed()?, other.narrowed()?);

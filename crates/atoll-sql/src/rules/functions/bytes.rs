@@ -1,7 +1,7 @@
 //! Bytes: their texts in other encodings, and the functions of texts that they have too.
 
 use super::pattern::{int, text};
-use super::{Function, Kind, builtin, digest, refused, strict};
+use super::{Function, Kind, Overload, builtin, digest, refused, strict};
 use crate::error::SqlError;
 use crate::literal::Literal;
 use crate::text;
@@ -10,6 +10,9 @@ use Kind::{Bytes, Int32, Int64, Text};
 
 /// Letters in a line of base64.
 const LINE: usize = 76;
+
+const LETTERS_OF_TEXT: &[Overload] =
+    &[builtin(&[Text], Int32, datafusion::functions::unicode::character_length)];
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "encode", overloads: &[strict(&[Bytes, Text], Text, encode)] },
@@ -21,6 +24,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
             strict(&[Bytes], Int32, |v| count(bytes(v, 0).len())),
         ],
     },
+    Function {
+        name: "length",
+        overloads: &[
+            builtin(&[Text], Int32, datafusion::functions::unicode::character_length),
+            strict(&[Bytes], Int32, |v| count(bytes(v, 0).len())),
+        ],
+    },
+    Function { name: "char_length", overloads: LETTERS_OF_TEXT },
+    Function { name: "character_length", overloads: LETTERS_OF_TEXT },
     Function {
         name: "bit_length",
         overloads: &[

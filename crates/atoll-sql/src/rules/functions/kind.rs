@@ -6,7 +6,7 @@ use arrow_schema::{DataType as ArrowType, IntervalUnit};
 use datafusion::common::ScalarValue;
 
 use crate::rules::number::{DIGITS_MAX, Number};
-use crate::rules::temporal::TIMESTAMP;
+use crate::rules::temporal::{TIMESTAMP, instant};
 use crate::rules::typed::Typed;
 use crate::{text, types};
 
@@ -14,6 +14,7 @@ use crate::{text, types};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Bool,
+    Int16,
     Int32,
     Int64,
     Numeric,
@@ -38,6 +39,7 @@ impl Kind {
     pub(super) fn arrow(self) -> ArrowType {
         match self {
             Self::Bool => ArrowType::Boolean,
+            Self::Int16 => ArrowType::Int16,
             Self::Int32 => ArrowType::Int32,
             Self::Int64 => ArrowType::Int64,
             Self::Numeric => numeric(0),
@@ -50,6 +52,9 @@ impl Kind {
         }
     }
 }
+
+/// The distance of a type that is converted.
+const CONVERTED: u32 = 100;
 
 /// An argument of a call.
 pub(super) struct Argument<'a> {
@@ -77,7 +82,12 @@ impl<'a> Argument<'a> {
     /// How much has to be done to make it one of a kind; `None` if PostgreSQL has no implicit
     /// conversion.
     pub(super) fn distance(&self, to: Kind) -> Option<u32> {
-        const CONVERTED: u32 = 100;
+        // While a statement is planned a CASE with a quoted literal looks like text.
+        let unsettled = self.is_planned.then_some(CONVERTED * 8);
+        self.settled_distance(to).or(unsettled)
+    }
+
+    fn settled_distance(&self, to: Kind) -> Option<u32> {
         if self.untyped.is_some() || self.arrow.is_null() {
             // Text is preferred, then the preferred types of numbers and times.
             return Some(match to {
@@ -113,6 +123,7 @@ impl<'a> Argument<'a> {
         match to {
             Kind::Any => Some(CONVERTED * 10),
             Kind::Bool => is(*self.arrow == ArrowType::Boolean),
+            Kind::Int16 => numbers(Number::Int16),
             Kind::Int32 => numbers(Number::Int32),
             Kind::Int64 => numbers(Number::Int64),
             Kind::Numeric => numbers(Number::Decimal { precision: DIGITS_MAX, scale: 0 }),
@@ -121,6 +132,8 @@ impl<'a> Argument<'a> {
             Kind::Bytes => is(self.is_bytes()),
             Kind::Date => is(*self.arrow == ArrowType::Date32),
             Kind::Timestamp if *self.arrow == ArrowType::Date32 => Some(CONVERTED),
+            // The analyzer makes a timestamp of it, where PostgreSQL has an overload for it.
+            Kind::Timestamp if self.is_planned && *self.arrow == instant() => Some(CONVERTED * 2),
             Kind::Timestamp => is(*self.arrow == TIMESTAMP),
             Kind::Interval => {
                 is(matches!(self.arrow, ArrowType::Interval(_) | ArrowType::Duration(_)))

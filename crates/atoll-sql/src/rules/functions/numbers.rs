@@ -12,7 +12,7 @@ use crate::error::SqlError;
 use crate::literal::Literal;
 use crate::rules::operands;
 
-use Kind::{Float64, Int32, Int64, Numeric};
+use Kind::{Float64, Int16, Int32, Int64, Numeric};
 
 type Row = fn(&[Literal]) -> Result<Literal, SqlError>;
 
@@ -59,6 +59,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "mod",
         overloads: &[
+            modulo(&[Int16, Int16], Gives::Kind(Int16)),
             modulo(&[Int32, Int32], Gives::Kind(Int32)),
             modulo(&[Int64, Int64], Gives::Kind(Int64)),
             modulo(&[Numeric, Numeric], Gives::Scale(most)),
