@@ -271,7 +271,10 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// Checks that a table belongs to this engine and was not dropped.
     #[inline]
     pub(crate) fn check_table(&self, table: &Table<M>) -> Result<(), OpError> {
-        if self.context_of(table).is_some() { Ok(()) } else { Err(self.misses(table)) }
+        if Arc::ptr_eq(table.memory(), self.memory()) && !table.is_leaving() {
+            return Ok(());
+        }
+        Err(self.misses(table))
     }
 
     #[cold]
