@@ -6,6 +6,7 @@
 //!
 //! `ANALYZE-1`: output columns keep their names; only types and expressions change.
 
+mod like;
 mod scope;
 
 use std::sync::Arc;
