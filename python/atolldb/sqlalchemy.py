@@ -85,12 +85,12 @@ class _Compiler(PGCompiler):
 
 class _DDLCompiler(compiler.DDLCompiler):
     def get_column_default_string(self, column):
-        if column.server_default is None:
-            return None
-        raise exc.CompileError(
-            "Atoll computes no defaults, generated columns or identities: "
-            "give Column(default=...) instead, which SQLAlchemy computes"
-        )
+        if isinstance(column.server_default, (sa.Computed, sa.Identity)):
+            raise exc.CompileError(
+                "Atoll computes no generated columns and identities: "
+                "give Column(default=...) instead, which SQLAlchemy computes"
+            )
+        return super().get_column_default_string(column)
 
     def get_column_specification(self, column, **kwargs):
         if column.primary_key and column.autoincrement is True:

@@ -148,16 +148,19 @@ def test_errors_have_the_classes_of_the_specification():
         connection.execute("SELECT 1")
 
 
-def test_a_definition_is_not_part_of_a_transaction():
+def test_a_definition_is_part_of_its_transaction():
     connection = dbapi.connect()
     connection.execute("\n create table t (id int primary key)")
-    connection.rollback()
+    connection.commit()
     connection.execute("INSERT INTO t VALUES (1)")
-    with pytest.raises(dbapi.NotSupportedError, match="inside a transaction"):
-        connection.execute("CREATE TABLE u (id int PRIMARY KEY)")
+    connection.execute("CREATE TABLE u (id int PRIMARY KEY)")
+    connection.execute("DROP TABLE t")
     connection.rollback()
     assert connection.database.tables == ["t"]
     assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    connection.execute("DROP TABLE t")
+    connection.commit()
+    assert connection.database.tables == []
 
 
 def test_isolation_is_that_of_the_next_transactions():

@@ -54,10 +54,10 @@ pub(super) fn plain(expr: &mut Expr) -> Result<(), SqlError> {
             arguments.extend(overlay_for.take().map(|length| *length));
             *expr = call("overlay", arguments);
         }
-        Expr::Identifier(name) if name.quote_style.is_none() => {
-            if name.value.eq_ignore_ascii_case("current_schema") {
-                *expr = call("current_schema", Vec::new());
-            }
+        Expr::Identifier(name)
+            if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("current_schema") =>
+        {
+            *expr = call("current_schema", Vec::new());
         }
         Expr::UnaryOp { op, expr: value } => {
             use UnaryOperator as Op;

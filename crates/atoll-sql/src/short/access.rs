@@ -60,7 +60,7 @@ pub(crate) enum Path {
         index: Index,
         name: String,
         prefix: Vec<KeyPart>,
-        ends: [Option<End>; 2],
+        ends: Box<[Option<End>; 2]>,
         descending: bool,
     },
     /// All rows, in no order.

@@ -30,8 +30,9 @@ impl Database {
         schema: Schema,
         options: &TableOptions,
     ) -> Result<Table> {
-        self.owned()?;
-        self.transaction(|transaction| transaction.create_table(name, schema.clone(), options))
+        let table = self.new_transaction()?.create_at_once(name, schema, options)?;
+        self.acknowledge_definition()?;
+        Ok(table)
     }
 
     /// Drops one of the database's own tables, when the transactions that use it have ended. Its
@@ -41,10 +42,16 @@ impl Database {
     /// # Errors
     /// As [`Database::table`]; [`Error::Memory`], [`Error::Log`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.transaction(|transaction| {
-            let table = self.table(name)?;
-            transaction.drop_table(&table)
-        })
+        let table = self.table(name)?;
+        self.new_transaction()?.drop_at_once(&table)?;
+        self.acknowledge_definition()
+    }
+
+    fn acknowledge_definition(&self) -> Result<()> {
+        match self.0.core.acknowledger.get() {
+            Some(acknowledger) => acknowledger.acknowledge_all(),
+            None => Ok(()),
+        }
     }
 
     /// One of the database's own tables by name, which can be changed.

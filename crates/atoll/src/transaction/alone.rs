@@ -88,11 +88,7 @@ impl Transaction {
     ) -> TxnResult<Table> {
         self.check_defines()?;
         let core = Arc::clone(&self.core);
-        let count = core.tablespaces();
-        // The log checks this too, but a database in memory has no log.
-        if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
-            return Err(Error::from(LogError::NoTablespace(wanted, count)).into());
-        }
+        self.check_tablespace(options)?;
         self.reserve(name)?;
         if self.catalog().table(name).is_some() {
             return Err(Error::from(StorageError::TableExists(name.to_owned())).into());
@@ -121,6 +117,49 @@ impl Transaction {
         }
         self.note();
         Ok(())
+    }
+
+    /// Creates a table at once; this one has not begun, and needs no part of the scheme.
+    pub(crate) fn create_at_once(
+        &mut self,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> TxnResult<Table> {
+        self.check_owner()?;
+        self.check_tablespace(options)?;
+        self.reserve(name)?;
+        let core = Arc::clone(&self.core);
+        let created = core.engine.create_table(name, schema, options).map_err(Error::of_op);
+        let table = created.map(|created| Table::new(created, &core.engine))?;
+        core.change_catalog(|catalog| catalog.add(table.clone()));
+        self.end_alone();
+        Ok(table)
+    }
+
+    /// Drops a table at once, as [`Transaction::create_at_once`].
+    pub(crate) fn drop_at_once(&mut self, table: &Table) -> TxnResult<()> {
+        self.check_owner()?;
+        let uses = Arc::clone(self.in_use.uses());
+        let core = Arc::clone(&self.core);
+        let alone = core.table_locks.define(&uses, &table.lock, &mut self.asked());
+        alone.map_err(|refused| self.refuse(refused))?;
+        self.alone.tables.push(table.clone());
+        core.engine.drop_table(&table.core).map_err(Error::of_op)?;
+        table.lock.set_gone();
+        core.change_catalog(|catalog| catalog.remove(table));
+        core.errands.reclaim();
+        self.end_alone();
+        Ok(())
+    }
+
+    fn check_tablespace(&self, options: &TableOptions) -> TxnResult<()> {
+        let count = self.core.tablespaces();
+        // The log checks this too, but a database in memory has no log.
+        match options.tablespace.filter(|wanted| *wanted as usize >= count) {
+            Some(wanted) => Err(Error::from(LogError::NoTablespace(wanted, count)).into()),
+            None => Ok(()),
+        }
     }
 
     /// Whether it has created or dropped tables: names may mean something else to it.
@@ -200,7 +239,7 @@ impl Transaction {
 
     #[cold]
     fn end_definitions(&mut self) {
-        let Alone { tables, names, created, .. } = std::mem::take(&mut self.alone);
+        let Alone { tables, names, created, .. } = std::mem::take(&mut *self.alone);
         for table in created {
             table.lock.set_gone();
             // What cannot be dropped for lack of memory stays hidden.

@@ -56,7 +56,7 @@ pub struct Transaction {
     hurried: bool,
     durability: Option<Durability>,
     in_use: InUse,
-    alone: Alone,
+    alone: Box<Alone>,
 }
 
 impl Transaction {
@@ -68,7 +68,7 @@ impl Transaction {
         let core = Here::new(core);
         let (failed, is_attached, hurried) = (false, false, false);
         let (txn, durability) = (Some(txn), None);
-        let alone = Alone::default();
+        let alone = Box::default();
         Self { core, number, txn, failed, is_attached, hurried, durability, in_use, alone }
     }
 

@@ -11,8 +11,8 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::logical_plan::{Projection, Subquery};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Cast, Expr, Like, LogicalPlan, Operator, ScalarUDF,
-    WindowFrameBound, WindowFrameUnits, lit,
+    Between, BinaryExpr, Case, Cast, Expr, LogicalPlan, Operator, ScalarUDF, WindowFrameBound,
+    WindowFrameUnits, lit,
 };
 
 use atoll::DataType;

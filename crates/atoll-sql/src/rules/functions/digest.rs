@@ -53,7 +53,7 @@ pub(super) fn md5(message: &[u8]) -> [u8; 16] {
 
 /// The first 32 bits behind the point of a root of the first primes.
 fn of_roots<const COUNT: usize>(root: fn(f64) -> f64) -> [u32; COUNT] {
-    let is_prime = |n: &u32| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+    let is_prime = |n: &u32| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
     let mut made = [0; COUNT];
     for (word, prime) in made.iter_mut().zip((2..).filter(is_prime)) {
         *word = (root(prime.into()).fract() * 4_294_967_296.0) as u32;

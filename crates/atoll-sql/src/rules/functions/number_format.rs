@@ -294,14 +294,15 @@ impl<'a> Writer<'a> {
         let has_sign = shape.sign_at.is_some() || shape.sign_behind;
         let has_words = shape.has_minus || shape.has_plus;
         let is_signed = match has_words {
-            true => !(shape.has_plus && !shape.has_minus),
+            true => !shape.has_plus || shape.has_minus,
             false => !is_negative && shape.is_filled && !has_sign,
         };
         let last = (shape.is_filled && shape.has_point).then(|| {
             let point = number.iter().position(|digit| *digit == b'.').unwrap_or(number.len());
             let behind = number.iter().skip(point + 1);
-            let last = behind.enumerate().filter(|(_, digit)| **digit != b'0').last();
-            let last = last.map_or(point, |(at, _)| point + 1 + at);
+            let behind: Vec<u8> = behind.copied().collect();
+            let last = behind.iter().rposition(|digit| *digit != b'0');
+            let last = last.map_or(point, |at| point + 1 + at);
             match shape.zero_end > spaces {
                 true => last.max((number.len().saturating_sub(1)).min(shape.zero_end - spaces)),
                 false => last,

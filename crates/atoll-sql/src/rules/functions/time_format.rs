@@ -183,9 +183,7 @@ pub(super) fn parts(pattern: &str) -> Vec<Part> {
         };
         rest = &behind[word.len()..];
         let ending = begins(rest, "TH").then(|| rest.starts_with('T'));
-        if ending.is_some() {
-            rest = &rest[2..];
-        } else if begins(rest, "SP") {
+        if ending.is_some() || begins(rest, "SP") {
             rest = &rest[2..];
         }
         let has_points = word.contains('.');

@@ -140,16 +140,7 @@ impl Known {
                 let year = match count {
                     1 => value + if value < 0 { 0 } else { 2000 },
                     2 => value + if value < 70 { 2000 } else { 1900 },
-                    3 => {
-                        value
-                            + if value < 100 {
-                                2000
-                            } else if value < 520 {
-                                2000
-                            } else {
-                                1000
-                            }
-                    }
+                    3 => value + if value < 520 { 2000 } else { 1000 },
                     _ => value,
                 };
                 (if width < 4 { year } else { value }, rest)
@@ -278,7 +269,7 @@ fn number<'t>(
 fn name<'t>(text: &'t str, names: &[&str], shown: &str) -> Result<(i64, &'t str), SqlError> {
     let begins =
         |name: &&str| text.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
-    match names.iter().position(|name| begins(&name)) {
+    match names.iter().position(|name| begins(name)) {
         Some(at) => Ok((at as i64, &text[names[at].len()..])),
         None => {
             let begin: String = text.chars().take(names[0].len()).collect();

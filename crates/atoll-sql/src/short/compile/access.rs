@@ -300,7 +300,7 @@ fn of_index(
     let score = 2 * prefix.len() + usize::from(ends.iter().any(Option::is_some));
     let index = table.index(&spec.name).map_err(|error| NotShort::new(error.to_string()))?;
     let name = spec.name.clone();
-    let path = Path::Index { index, name, prefix, ends, descending: false };
+    let path = Path::Index { index, name, prefix, ends: Box::new(ends), descending: false };
     Ok((score, path, used))
 }
 
@@ -344,7 +344,7 @@ impl Access {
                     index,
                     name: spec.name.clone(),
                     prefix: Vec::new(),
-                    ends: [None, None],
+                    ends: Box::new([None, None]),
                     descending: first.descending,
                 };
                 true
