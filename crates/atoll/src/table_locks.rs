@@ -30,9 +30,11 @@ const SHARDS: usize = 16;
 /// A wait looks again after this time: a transaction that ends wakes those that wait for it only if
 /// it sees them, and it has no fence to be sure.
 const POLL: Duration = Duration::from_millis(5);
-/// A transaction that holds tables and finds in so many polls, one after the other, that what it
-/// waits for waits for rows itself takes itself to be in a deadlock: after about a second.
+/// A transaction that holds tables takes itself to be in a deadlock if, in a part of so many polls,
+/// what it waits for waits for rows itself: after about a second. The part is small, because one
+/// that waits for a row looks at it now and then.
 const ROWS_POLLS: u32 = 200;
+const ROWS_PART: u32 = 4;
 /// The version of a table that was dropped.
 const GONE: u64 = u64::MAX;
 
@@ -319,17 +321,20 @@ impl TableLocks {
         let mut book = lock(&self.book);
         let Some(mut wait) = open(&mut book) else { return Ok(()) };
         self.waits.fetch_add(1, Ordering::SeqCst);
-        let (mut is_first, mut polls) = (true, 0);
+        let (mut is_first, mut polls, mut stuck) = (true, 0, 0);
         let done = loop {
             book.waits.insert(by.number, wait);
             let blockers = self.blockers(by.number, wait);
             if self.is_cycle(&book, by.number, &blockers) {
                 break Err(Refused::Deadlock);
             }
-            let is_stuck = blockers.iter().any(|other| other.context.waits());
-            polls = if is_stuck { polls + 1 } else { 0 };
-            if polls >= ROWS_POLLS && self.holds_any(&book, by) {
-                break Err(Refused::Deadlock);
+            polls += 1;
+            stuck += u32::from(blockers.iter().any(|other| other.context.waits()));
+            if polls == ROWS_POLLS {
+                if stuck * ROWS_PART >= polls && self.holds_any(&book, by) {
+                    break Err(Refused::Deadlock);
+                }
+                (polls, stuck) = (0, 0);
             }
             drop(blockers);
             let waited = self.changed.wait_timeout(book, POLL);

@@ -269,7 +269,7 @@ fn number<'t>(
 fn name<'t>(text: &'t str, names: &[&str], shown: &str) -> Result<(i64, &'t str), SqlError> {
     let begins =
         |name: &&str| text.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
-    match names.iter().position(|name| begins(name)) {
+    match names.iter().position(begins) {
         Some(at) => Ok((at as i64, &text[names[at].len()..])),
         None => {
             let begin: String = text.chars().take(names[0].len()).collect();
