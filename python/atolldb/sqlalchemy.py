@@ -27,7 +27,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.dialects.postgresql.base import PGCompiler
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import default
-from sqlalchemy.schema import Column, CreateIndex, CreateTable
+from sqlalchemy.schema import Column, Computed, CreateIndex, CreateTable, Identity
 from sqlalchemy.sql import compiler
 
 import atolldb
@@ -85,7 +85,7 @@ class _Compiler(PGCompiler):
 
 class _DDLCompiler(compiler.DDLCompiler):
     def get_column_default_string(self, column):
-        if isinstance(column.server_default, (sa.Computed, sa.Identity)):
+        if isinstance(column.server_default, (Computed, Identity)):
             raise exc.CompileError(
                 "Atoll computes no generated columns and identities: "
                 "give Column(default=...) instead, which SQLAlchemy computes"
