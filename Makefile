@@ -90,7 +90,7 @@ test-python: wheel
 
 test-differential: wheel postgres
 	@echo "== comparing queries, transactions and sessions with PostgreSQL"
-	$(PYTHON) -m differential --statements 1000 --transactions 3000 --interleavings 120 \
+	$(PYTHON) -m differential --statements 2000 --transactions 3000 --interleavings 120 \
 	  --seed 1 --minimise
 
 # Some minutes; differences are made small and shown, `--keep` adds them to the kept tests.

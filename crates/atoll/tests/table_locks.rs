@@ -45,7 +45,7 @@ fn reason(done: TxnResult<impl Sized>) -> Option<AbortReason> {
 }
 
 #[test]
-fn whoever_wants_a_table_alone_waits_for_its_users_and_they_for_it() {
+fn a_transaction_that_locks_a_table_waits_for_its_users_and_they_wait_for_it() {
     let (db, tables) = database("dl_detect", 2);
     let (table, other) = (&tables[0], &tables[1]);
     let (reader_ended, writer_ended) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -36,6 +36,12 @@ fn operation(op: Operator) -> Operation {
     }
 }
 
+/// An operator that was settled while the statement was planned: an operand may have got another
+/// type since, as `GREATEST` of literals does.
+pub(crate) fn again(settled: &Arithmetic, left: Typed, right: Typed) -> Result<Expr> {
+    numeric(left, settled.operation(), right)
+}
+
 /// An arithmetic operator.
 pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
     let (left, right) = resolved(left, right)?;

@@ -19,6 +19,7 @@ use atoll::DataType;
 
 use super::{Outer, plan_types, sort_keys};
 use crate::error::SqlErrorKind;
+use crate::rules::arith::Arithmetic;
 use crate::rules::canonical::canonical;
 use crate::rules::functions::{self, Call};
 use crate::rules::grouped::OtherName;
@@ -225,12 +226,15 @@ impl Scope<'_> {
         if func.inner().is::<OtherName>() {
             return Ok(typed.remove(0).expr);
         }
-        if matches!(func.name(), "octet_length" | "bit_length") {
-            let shown = typed.into_iter().map(|one| self.typed(lengths::shown(one)));
-            typed = shown.collect::<Result<_>>()?;
-        }
+        typed = self.with_blanks(func.name(), typed)?;
         if let Some(call) = func.inner().downcast_ref::<Call>() {
             return call.over(typed);
+        }
+        if let Some(settled) = func.inner().downcast_ref::<Arithmetic>()
+            && typed.len() == 2
+        {
+            let (right, left) = (typed.remove(1), typed.remove(0));
+            return operands::again(settled, left, right);
         }
         if let Some(comparison) = func.inner().downcast_ref::<Quantified>()
             && typed.len() == 2
