@@ -473,8 +473,9 @@ fn unsupported(statement: &Statement) -> SqlError {
         .collect();
     let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the statements are CREATE TABLE, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
-         SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
+        "the statements are CREATE TABLE, DROP TABLE, LOCK TABLE, INSERT, UPDATE, DELETE, COPY, \
+         BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, \
+         EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))
 }

@@ -131,6 +131,46 @@ fn messages_say_what_to_do() {
     }
 }
 
+/// The hint of a refused statement names all statements that are carried out, and no others.
+#[test]
+fn the_statements_that_a_hint_names_are_carried_out() {
+    let mut session = session(TABLES);
+    let refused = error(&mut session, "LISTEN x");
+    let hint = refused.hint().unwrap_or_default().strip_prefix("the statements are ");
+    let named: Vec<&str> =
+        hint.expect("a list").split(", ").flat_map(|s| s.split(" and ")).collect();
+    let statements = [
+        ("CREATE TABLE", "CREATE TABLE u (id BIGINT PRIMARY KEY)"),
+        ("PREPARE", "PREPARE p AS SELECT 1"),
+        ("EXECUTE", "EXECUTE p"),
+        ("DEALLOCATE", "DEALLOCATE p"),
+        ("BEGIN", "BEGIN"),
+        ("LOCK TABLE", "LOCK TABLE u"),
+        ("INSERT", "INSERT INTO u VALUES (1)"),
+        ("SAVEPOINT", "SAVEPOINT s"),
+        ("RELEASE", "RELEASE s"),
+        ("UPDATE", "UPDATE u SET id = 2"),
+        ("COMMIT", "COMMIT"),
+        ("DELETE", "DELETE FROM u"),
+        ("BEGIN", "BEGIN"),
+        ("ROLLBACK", "ROLLBACK"),
+        ("COPY", "COPY u FROM '/dev/null' (FORMAT csv)"),
+        ("DROP TABLE", "DROP TABLE u"),
+        ("SELECT", "SELECT 1"),
+        ("EXPLAIN", "EXPLAIN SELECT 1"),
+        ("SHOW", "SHOW lock_timeout"),
+        ("SET", "SET lock_timeout = 1"),
+        ("RESET", "RESET lock_timeout"),
+    ];
+    for (kind, sql) in statements {
+        assert!(named.contains(&kind), "{kind} is missing: {named:?}");
+        session.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    for name in named {
+        assert!(statements.iter().any(|(kind, _)| *kind == name), "{name} is not a statement");
+    }
+}
+
 #[test]
 fn a_column_that_does_not_exist_has_its_place() {
     let mut session = session(TABLES);
