@@ -182,6 +182,8 @@ fn no_table_is_used_while_another_transaction_has_it_alone() {
                         let there = inside[*at].fetch_add(1, Ordering::SeqCst);
                         assert!(there >= 0, "another transaction has it alone");
                     });
+                    // Else a thread runs most of its rounds before another one begins.
+                    thread::yield_now();
                     let leave = || {
                         for at in &used {
                             inside[*at].fetch_sub(1, Ordering::SeqCst);
@@ -200,6 +202,7 @@ fn no_table_is_used_while_another_transaction_has_it_alone() {
                     let there = inside[wanted].fetch_sub(1000, Ordering::SeqCst);
                     assert_eq!(there, 0, "others use it");
                     alone.fetch_add(1, Ordering::Relaxed);
+                    thread::yield_now();
                     inside[wanted].fetch_add(1000, Ordering::SeqCst);
                 }
             });
