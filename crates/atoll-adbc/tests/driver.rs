@@ -228,7 +228,7 @@ fn a_created_table_has_the_types_of_its_data() {
         "FixedSizeBinary(16)",
         "Utf8View",
         "Utf8View",
-        "Timestamp(µs)",
+        "Timestamp(µs, \"UTC\")",
         "Date32",
         "Float32",
         "Float64",
