@@ -65,6 +65,8 @@ fn ignored(status: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use signal_hook::consts::{SIGKILL, SIGPIPE};
+
     use super::*;
 
     #[test]
@@ -72,6 +74,8 @@ mod tests {
         let status = "Name:\tatoll\nSigBlk:\t0000000000000002\nSigIgn:\t0000000001001001\n";
         assert_eq!(ignored(status), Some(0x100_1001));
         assert_eq!(ignored("Name:\tatoll\n"), None);
-        assert!(!is_ignored(SIGINT));
+        // Rust ignores the one, and nobody can ignore the other.
+        assert!(is_ignored(SIGPIPE));
+        assert!(!is_ignored(SIGKILL));
     }
 }
