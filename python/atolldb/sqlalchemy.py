@@ -12,7 +12,7 @@ Connections of an engine are sessions of one database, in memory too. :func:`ins
 What Atoll lacks is an error of its own, with these exceptions:
 
 - Foreign keys are not checked. ``CREATE TABLE`` leaves them out, with a warning.
-- Indexes are made with their table, by its ``CREATE TABLE``, since none can be added later.
+- Indexes that a table has when it is created are made by its ``CREATE TABLE``.
 - Lengths of texts are not checked. JSON, ``Enum`` and ``Uuid`` are kept as texts.
 - ``DateTime(timezone=True)`` is kept in UTC; a time without a zone is taken for UTC.
 """

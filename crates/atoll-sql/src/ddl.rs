@@ -13,23 +13,19 @@
 //! The rows of a table are found by the hash of their primary key. Unless it says `USING HASH`, an
 //! ordered index over the key is made too, for ranges and for orders.
 //!
-//! Without the last clause the database chooses the tablespace. Indexes are created with their
-//! table: the database adds none to an existing table and removes none.
+//! Without the last clause the database chooses the tablespace. `alter` changes what is made here.
 //!
 //! `DDL-1`: a clause that Atoll does not carry out is an error, never silently dropped.
 
-use atoll::{Column, IndexSpec, Schema, TableOptions};
+use atoll::{Schema, TableOptions};
 use sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
-use sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, Ident, IndexColumn,
-    IndexOption, IndexType, NullsDistinctOption, Spanned, SqlOption, TableConstraint,
-};
+use sqlparser::ast::{CreateTable, CreateTableOptions, Expr, Ident, SqlOption};
 use sqlparser::tokenizer::Span;
 
-use crate::ddl_rules::Rules;
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::SqlError;
 use crate::prepared::query::Binder;
-use crate::{names, parse, types};
+use crate::table_shape::{Defined, TableShape};
+use crate::{names, parse};
 
 /// A table that a statement describes.
 pub(crate) struct NewTable {
@@ -69,205 +65,13 @@ pub(crate) fn new_table(
     Ok(Some(NewTable { name, schema, options }))
 }
 
-/// What a statement defines.
-struct Defined {
-    schema: Schema,
-    indexes: Vec<IndexSpec>,
-    rules: Rules,
-}
-
 /// What a statement defines for a table of this name.
 fn defined(statement: &CreateTable, table: &str, span: Span) -> Result<Defined, SqlError> {
     refuse_clauses(statement, span)?;
-    let mut rules = Rules::default();
-    let mut columns = Vec::new();
-    let mut key: Vec<String> = Vec::new();
-    let mut is_hashed = false;
-    let mut indexes = Vec::new();
-    for definition in &statement.columns {
-        let Described { column, is_key, unique } = column(definition, &mut rules)?;
-        if is_key {
-            one_key(&key, definition.name.span)?;
-            key.push(column.name.clone());
-        }
-        indexes.extend(unique.map(|name| (name, vec![column.name.clone()], true)));
-        columns.push(column);
-    }
-    for constraint in &statement.constraints {
-        let refuse = || {
-            let message = format!("{constraint} is not supported");
-            SqlError::unsupported(message).at(constraint.span()).with_hint(Some(
-                "a table has NOT NULL columns, PRIMARY KEY (a, b), UNIQUE (a, b), CHECK (…) and \
-                 INDEX name (a, b)"
-                    .to_owned(),
-            ))
-        };
-        if *constraint != plain(constraint) {
-            return Err(refuse());
-        }
-        match constraint {
-            TableConstraint::PrimaryKey(primary) => {
-                one_key(&key, constraint.span())?;
-                key = named(&columns, &primary.columns)?;
-                is_hashed = primary.index_options == [IndexOption::Using(IndexType::Hash)];
-            }
-            TableConstraint::Check(check) => rules.add_check(check.name.as_ref(), &check.expr)?,
-            TableConstraint::Unique(unique) => {
-                let name = unique.name.as_ref().or(unique.index_name.as_ref()).map(names::fold);
-                indexes.push((name, named(&columns, &unique.columns)?, true));
-            }
-            TableConstraint::Index(index) => {
-                let name = index.name.as_ref().map(names::fold);
-                indexes.push((name, named(&columns, &index.columns)?, false));
-            }
-            _ => return Err(refuse()),
-        }
-    }
-    // As in PostgreSQL, being in the primary key makes a column NOT NULL.
-    for column in &mut columns {
-        column.nullable &= !key.contains(&column.name);
-    }
-    if key.is_empty() {
-        return Err(SqlError::new(SqlErrorKind::Schema, "the table has no primary key")
-            .at(span)
-            .with_hint(Some(
-                "name one: PRIMARY KEY behind a column, or PRIMARY KEY (a, b)".into(),
-            )));
-    }
-    let has_order = indexes.iter().any(|(_, columns, _)| columns.starts_with(&key));
-    if !is_hashed && !has_order {
-        let name = format!("{table}_pkey");
-        let is_free = !indexes.iter().any(|(taken, ..)| taken.as_ref() == Some(&name));
-        // The key is unique already, by its hash.
-        indexes.push((is_free.then_some(name), key.clone(), false));
-    }
-    let key: Vec<&str> = key.iter().map(String::as_str).collect();
-    let schema = Schema::new(columns, &key).map_err(|error| SqlError::from(error).at(span))?;
-    Ok(Defined { schema, indexes: index_specs(table, indexes), rules })
-}
-
-/// Indexes with their names; an unnamed one gets PostgreSQL's, with a number if it is taken.
-fn index_specs(table: &str, indexes: Vec<(Option<String>, Vec<String>, bool)>) -> Vec<IndexSpec> {
-    let mut taken: Vec<String> = indexes.iter().filter_map(|(name, ..)| name.clone()).collect();
-    let specs = indexes.into_iter().map(|(name, columns, unique)| {
-        let name = name.unwrap_or_else(|| {
-            let usual = format!("{table}_{}_key", columns.join("_"));
-            let others = (1..).map(|number| format!("{usual}{number}"));
-            let mut names = std::iter::once(usual.clone()).chain(others);
-            let free = names.find(|name| !taken.contains(name)).unwrap_or(usual);
-            taken.push(free.clone());
-            free
-        });
-        IndexSpec { name, columns, unique }
-    });
-    specs.collect()
-}
-
-/// The supported part of a constraint: an equal one has nothing else (`DDL-1`).
-fn plain(constraint: &TableConstraint) -> TableConstraint {
-    let mut plain = constraint.clone();
-    match &mut plain {
-        TableConstraint::PrimaryKey(key) => {
-            (key.index_type, key.characteristics) = (None, None);
-            key.index_options.retain(|option| *option == IndexOption::Using(IndexType::Hash));
-        }
-        TableConstraint::Unique(unique) => {
-            (unique.index_type, unique.index_options) = (None, Vec::new());
-            unique.characteristics = None;
-            if unique.nulls_distinct == NullsDistinctOption::NotDistinct {
-                unique.nulls_distinct = NullsDistinctOption::None;
-            }
-        }
-        _ => {}
-    }
-    plain
-}
-
-/// The names of columns in a list, each of them there.
-fn named(columns: &[Column], list: &[IndexColumn]) -> Result<Vec<String>, SqlError> {
-    let mut named = Vec::with_capacity(list.len());
-    for one in list {
-        let name = key_column(one)?;
-        if !columns.iter().any(|column| column.name == name) {
-            let known = columns.iter().map(|column| column.name.as_str());
-            return Err(names::unknown_column(&name, None, known).at(one.column.span()));
-        }
-        if named.contains(&name) {
-            let message = format!("column \"{name}\" is named twice");
-            return Err(SqlError::new(SqlErrorKind::Schema, message).at(one.column.span()));
-        }
-        named.push(name);
-    }
-    Ok(named)
-}
-
-fn one_key(key: &[String], span: Span) -> Result<(), SqlError> {
-    if key.is_empty() {
-        return Ok(());
-    }
-    Err(SqlError::new(SqlErrorKind::Schema, "the table has more than one primary key")
-        .at(span)
-        .with_hint(Some("for a key of several columns write PRIMARY KEY (a, b)".to_owned())))
-}
-
-/// The declarations of a column.
-struct Described {
-    column: Column,
-    /// It is the primary key.
-    is_key: bool,
-    /// It is unique, perhaps under a name.
-    unique: Option<Option<String>>,
-}
-
-fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlError> {
-    let span = definition.name.span;
-    let name = names::fold(&definition.name);
-    let data_type = types::column_type(&definition.data_type).map_err(|error| error.at(span))?;
-    let (mut nullable, mut is_key, mut said_null) = (true, false, false);
-    let mut unique = None;
-    for option in &definition.options {
-        match &option.option {
-            ColumnOption::NotNull => nullable = false,
-            ColumnOption::Null => said_null = true,
-            ColumnOption::Default(expr) => rules.add_default(&name, expr)?,
-            ColumnOption::Check(check) if check.enforced.is_none() => {
-                let name = option.name.as_ref().or(check.name.as_ref());
-                rules.add_check(name, &check.expr)?;
-            }
-            ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => is_key = true,
-            ColumnOption::Unique(one) if one.characteristics.is_none() => {
-                unique = Some(option.name.as_ref().map(names::fold));
-            }
-            other => {
-                return Err(SqlError::unsupported(format!(
-                    "column \"{name}\": {other} is not supported"
-                ))
-                .at(span)
-                .with_hint(Some(
-                    "a column can be NOT NULL, UNIQUE and PRIMARY KEY, and have DEFAULT and CHECK"
-                        .to_owned(),
-                )));
-            }
-        }
-    }
-    if said_null && (!nullable || is_key) {
-        let message = format!("column \"{name}\" is declared both NULL and not");
-        return Err(SqlError::new(SqlErrorKind::Schema, message).at(span));
-    }
-    let column = Column { name, data_type, nullable: nullable && !is_key };
-    Ok(Described { column, is_key, unique })
-}
-
-fn key_column(column: &IndexColumn) -> Result<String, SqlError> {
-    match &column.column.expr {
-        Expr::Identifier(ident) if *column == IndexColumn::from(ident.clone()) => {
-            Ok(names::fold(ident))
-        }
-        other => {
-            let message = format!("{column} cannot be in a key or an index; name columns");
-            Err(SqlError::unsupported(message).at(other.span()))
-        }
-    }
+    let mut shape = TableShape::default();
+    statement.columns.iter().try_for_each(|column| shape.add_column(column).map(drop))?;
+    statement.constraints.iter().try_for_each(|constraint| shape.add_constraint(constraint))?;
+    shape.finish(table, span)
 }
 
 /// The name behind `TABLESPACE`; any other option is refused.
@@ -333,10 +137,11 @@ fn without_clauses(statement: &CreateTable) -> CreateTable {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use atoll::{DataType, Database, DatabaseOptions};
+    use atoll::{Column, DataType, Database, DatabaseOptions};
     use sqlparser::ast::Statement;
 
     use super::*;
+    use crate::error::SqlErrorKind;
 
     fn of(sql: &str) -> Result<Schema, SqlError> {
         match crate::parse::one(sql)? {

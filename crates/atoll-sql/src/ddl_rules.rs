@@ -6,9 +6,9 @@
 use std::ops::ControlFlow;
 
 use atoll::Schema;
-use sqlparser::ast::{Expr, Ident, Spanned, visit_expressions};
+use sqlparser::ast::{Expr, Ident, Spanned, visit_expressions, visit_expressions_mut};
 
-use crate::declared::{Check, Declared};
+use crate::declared::{Check, Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::prepared::query::Binder;
@@ -48,6 +48,91 @@ impl Rules {
         refuse_subqueries(expr, "CHECK")?;
         self.checks.push((name.map(names::fold), expr.clone()));
         Ok(())
+    }
+
+    /// What was declared of a table, to be changed.
+    ///
+    /// # Errors
+    /// An expression cannot be parsed.
+    pub(crate) fn of(declared: &Declared) -> Result<Self, SqlError> {
+        let Declared { defaults, checks } = declared;
+        let defaults =
+            defaults.iter().map(|(column, text)| Ok((column.clone(), expression(text)?)));
+        let checks =
+            checks.iter().map(|one| Ok((Some(one.name.clone()), expression(&one.condition)?)));
+        let defaults = defaults.collect::<Result<_, SqlError>>()?;
+        Ok(Self { defaults, checks: checks.collect::<Result<_, SqlError>>()? })
+    }
+
+    /// The default of a column.
+    pub(crate) fn default_of(&self, column: &str) -> Option<&Expr> {
+        self.defaults.iter().find(|(other, _)| other == column).map(|(_, expr)| expr)
+    }
+
+    /// A column has no default any more.
+    pub(crate) fn drop_default(&mut self, column: &str) {
+        self.defaults.retain(|(other, _)| other != column);
+    }
+
+    /// A column is gone, and all that depends on it.
+    pub(crate) fn drop_column(&mut self, column: &str) {
+        self.drop_default(column);
+        let names_it = |expr: &Expr| columns(expr).iter().any(|ident| names::fold(ident) == column);
+        self.checks.retain(|(_, condition)| !names_it(condition));
+    }
+
+    /// A column has another name.
+    pub(crate) fn rename_column(&mut self, old: &str, new: &str) {
+        for (column, _) in &mut self.defaults {
+            if column == old {
+                new.clone_into(column);
+            }
+        }
+        let rename = |ident: &mut Ident| {
+            if names::fold(ident) == old {
+                *ident = Ident::with_quote('"', new);
+            }
+        };
+        for (_, condition) in &mut self.checks {
+            let _ = visit_expressions_mut(condition, |inner| {
+                match inner {
+                    Expr::Identifier(ident) => rename(ident),
+                    Expr::CompoundIdentifier(idents) => {
+                        idents.last_mut().into_iter().for_each(rename)
+                    }
+                    _ => {}
+                }
+                ControlFlow::<()>::Continue(())
+            });
+        }
+    }
+
+    /// The table has another name, by which its conditions may call it.
+    pub(crate) fn rename_table(&mut self, old: &str, new: &str) {
+        for (_, condition) in &mut self.checks {
+            let _ = visit_expressions_mut(condition, |inner| {
+                if let Expr::CompoundIdentifier(idents) = inner
+                    && let [.., table, _] = idents.as_mut_slice()
+                    && names::fold(table) == old
+                {
+                    *table = Ident::with_quote('"', new);
+                }
+                ControlFlow::<()>::Continue(())
+            });
+        }
+    }
+
+    /// The name of a condition, to be changed.
+    pub(crate) fn check_name(&mut self, name: &str) -> Option<&mut String> {
+        let mut names = self.checks.iter_mut().filter_map(|(name, _)| name.as_mut());
+        names.find(|one| *one == name)
+    }
+
+    /// Drops the condition of a name; returns whether there was one.
+    pub(crate) fn drop_check(&mut self, name: &str) -> bool {
+        let count = self.checks.len();
+        self.checks.retain(|(one, _)| one.as_deref() != Some(name));
+        self.checks.len() < count
     }
 
     /// Checks everything against the columns of the table, which does not exist yet.

@@ -63,6 +63,12 @@ pub enum Cause {
     TableChanged,
     /// A constraint of that name exists in the table.
     ConstraintExists,
+    /// A column of that name exists in the table.
+    ColumnExists,
+    /// Something that others need cannot be dropped.
+    Needed,
+    /// A constraint or an index that does not exist.
+    UnknownObject,
     /// An aggregate or a window function where there is no group of rows.
     Grouping,
     /// A condition that a table has for its rows would be false.

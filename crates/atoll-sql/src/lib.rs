@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alter;
 mod array_text;
 mod arrow_value;
 mod bulk;
@@ -69,6 +70,7 @@ mod sink;
 mod sqlstate;
 mod statement_end;
 mod stream;
+mod table_shape;
 mod text;
 mod txn;
 mod types;

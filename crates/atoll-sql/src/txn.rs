@@ -271,7 +271,7 @@ impl OpenTransaction {
     pub(crate) fn define(
         &mut self,
         interrupt: &Interrupt,
-        define: impl FnOnce(&mut Transaction) -> TxnResult<()>,
+        define: impl FnOnce(&mut Transaction) -> Result<(), ApplyError>,
     ) -> Result<(), SqlError> {
         self.check()?;
         self.check_may_write(true)?;
@@ -298,21 +298,21 @@ impl OpenTransaction {
         self.check()?;
         self.with_patience(interrupt, |transaction| {
             let mut each = tables.iter();
-            each.try_for_each(|table| match alone {
+            Ok(each.try_for_each(|table| match alone {
                 true => transaction.lock_table(table),
                 false => transaction.use_table(table),
-            })
+            })?)
         })
     }
 
     fn with_patience(
         &mut self,
         interrupt: &Interrupt,
-        work: impl FnOnce(&mut Transaction) -> TxnResult<()>,
+        work: impl FnOnce(&mut Transaction) -> Result<(), ApplyError>,
     ) -> Result<(), SqlError> {
         self.failed = true;
         let patience = self.transaction.set_patience(interrupt.patience());
-        let locked = patience.and_then(|()| work(&mut self.transaction));
+        let locked = patience.map_err(Into::into).and_then(|()| work(&mut self.transaction));
         // One that was rolled back asks no more.
         let _ = self.transaction.set_patience(None);
         self.transaction.park();
@@ -323,7 +323,7 @@ impl OpenTransaction {
             }
             Err(end) => {
                 interrupt.check_now()?;
-                Err(failure(end.into()))
+                Err(failure(end))
             }
         }
     }

@@ -69,6 +69,30 @@ pub(crate) fn assigned(data_type: DataType) -> DataType {
     }
 }
 
+/// Whether values of a type become those of another one when they are assigned to a column, as in
+/// PostgreSQL: those of any type become texts, numbers become numbers, moments become moments.
+pub(crate) fn is_assignable(from: DataType, to: DataType) -> bool {
+    let is_text = |one: DataType| assigned(one) == DataType::Text;
+    let is_number = |one: DataType| {
+        matches!(
+            one,
+            DataType::Int16
+                | DataType::Int32
+                | DataType::Int64
+                | DataType::Float32
+                | DataType::Float64
+                | DataType::Decimal { .. }
+        )
+    };
+    let is_moment =
+        |one| matches!(one, DataType::Date | DataType::Timestamp | DataType::TimestampTz);
+    from == to
+        || is_text(to)
+        || is_number(from) && is_number(to)
+        || is_moment(from) && (is_moment(to) || to == DataType::Time && from != DataType::Date)
+        || matches!((from, to), (DataType::FixedBinary(_), DataType::Binary))
+}
+
 /// The limit of the characters of a text.
 fn characters(limit: &CharacterLength, name: &str) -> Result<u32, SqlError> {
     let wrong = |reason: String| {

@@ -40,7 +40,7 @@ fn of_change(change: &Change, around: &Surroundings, found: &mut Vec<u32>) -> Op
             }
             Some(())
         }
-        Verb::Insert { rows: Source::Query(_), .. } => None,
+        Verb::Insert { rows: Source::Query(_), .. } | Verb::Copy(_) => None,
         Verb::Update(assignments) => of_node(&assignments.find, around, found),
         Verb::Delete { find, .. } => of_node(find, around, found),
     }

@@ -265,6 +265,7 @@ impl SqlSession {
             Verb::Insert { .. } => format!("INSERT 0 {}", ran.changed),
             Verb::Update(_) => format!("UPDATE {}", ran.changed),
             Verb::Delete { .. } => format!("DELETE {}", ran.changed),
+            Verb::Copy(_) => format!("COPY {}", ran.changed),
         };
         Ok(match (ran.rows, &change.returning) {
             (Some(rows), Some(returning)) => Outcome::Rows(

@@ -1,6 +1,7 @@
 //! A session: sequential statements on a live database or on one snapshot.
 
 mod alone;
+mod alter;
 mod bound;
 mod describe;
 mod direct;
@@ -278,6 +279,11 @@ impl SqlSession {
             }
             Statement::CreateTable(create) => self.create_table(&create),
             Statement::Drop { object_type: ObjectType::Table, .. } => self.drop_tables(&statement),
+            Statement::AlterTable(alter) => self.alter_table(&alter),
+            Statement::CreateIndex(create) => self.create_index(&create),
+            Statement::Drop { object_type: ObjectType::Index, .. } => self.drop_indexes(&statement),
+            Statement::AlterIndex { name, operation } => self.alter_index(&name, &operation),
+            Statement::Truncate(truncate) => self.truncate(&truncate),
             Statement::Insert(_) => self.writable("INSERT").and_then(never),
             Statement::Update(_) => self.writable("UPDATE").and_then(never),
             Statement::Delete(_) => self.writable("DELETE").and_then(never),
@@ -450,21 +456,6 @@ fn never(_: &Database) -> Result<Outcome, SqlError> {
 
 /// The error for a statement that is not carried out.
 fn unsupported(statement: &Statement) -> SqlError {
-    let of_index = match statement {
-        Statement::CreateIndex(_) => Some("CREATE"),
-        Statement::Drop { object_type: ObjectType::Index, .. } => Some("DROP"),
-        Statement::AlterIndex { .. } => Some("ALTER"),
-        _ => None,
-    };
-    if let Some(verb) = of_index {
-        let message =
-            format!("{verb} INDEX is not supported: a table has the indexes that it was made with");
-        return SqlError::unsupported(message).with_hint(Some(
-            "write UNIQUE (a, b) or INDEX name (a, b) among the columns of CREATE TABLE; INSERT \
-             INTO … SELECT brings the rows of an older table"
-                .to_owned(),
-        ));
-    }
     let text = statement.to_string();
     let words: Vec<&str> = text
         .split_whitespace()
@@ -473,9 +464,9 @@ fn unsupported(statement: &Statement) -> SqlError {
         .collect();
     let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the statements are CREATE TABLE, DROP TABLE, LOCK TABLE, INSERT, UPDATE, DELETE, COPY, \
-         BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, \
-         EXPLAIN, SHOW, SET and RESET"
+        "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
+         INDEX, ALTER INDEX, DROP INDEX, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
+         SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))
 }

@@ -1,11 +1,11 @@
 //! `CREATE TABLE` and `DROP TABLE`: in the open transaction, or as transactions of their own.
 
-use atoll::{Durability, Table, Transaction, TransactionOptions, TxnError, TxnResult};
+use atoll::{Durability, Table, Transaction, TransactionOptions, TxnError};
 use sqlparser::ast::{CreateTable, Statement};
 
 use super::{Outcome, SqlSession, Target};
 use crate::ddl;
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{ApplyError, SqlError, SqlErrorKind};
 use crate::names;
 use crate::prepared::query::Binder;
 use crate::txn::read_only;
@@ -26,7 +26,8 @@ impl SqlSession {
         let binder = Binder { scope: &scope, interrupt: &interrupt };
         if let Some(new) = ddl::new_table(&binder, create)? {
             let made = self.define(&mut |transaction| {
-                transaction.create_table(&new.name, new.schema.clone(), &new.options).map(drop)
+                transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
+                Ok(())
             });
             made.map_err(|error| error.at(span))?;
         }
@@ -59,16 +60,19 @@ impl SqlSession {
         }
         if !tables.is_empty() {
             self.define(&mut |transaction| {
-                tables.iter().try_for_each(|table| transaction.drop_table(table))
+                Ok(tables.iter().try_for_each(|table| transaction.drop_table(table))?)
             })?;
         }
         Ok(Outcome::done("DROP TABLE", 0))
     }
 
-    /// Makes a definition.
-    fn define(
+    /// Makes a definition, in the open transaction or in one of its own.
+    ///
+    /// # Errors
+    /// Those of the definition.
+    pub(super) fn define(
         &mut self,
-        define: &mut dyn FnMut(&mut Transaction) -> TxnResult<()>,
+        define: &mut dyn FnMut(&mut Transaction) -> Result<(), ApplyError>,
     ) -> Result<(), SqlError> {
         let (interrupt, durability) = (self.interrupt(), self.settings.now().durability);
         let db = match &mut self.target {
@@ -81,7 +85,8 @@ impl SqlSession {
         for _ in 0..ATTEMPTS_MAX {
             let mut transaction = db.begin_with(&options)?;
             transaction.set_patience(interrupt.patience()).map_err(atoll::Error::from)?;
-            let done = define(&mut transaction).and_then(|()| transaction.commit());
+            let done =
+                define(&mut transaction).and_then(|()| transaction.commit().map_err(Into::into));
             interrupt.check_now()?;
             match done {
                 Ok(()) => {
@@ -91,8 +96,11 @@ impl SqlSession {
                     }
                     return Ok(());
                 }
-                Err(TxnError::Abort(reason)) if reason.is_conflict() => {}
-                Err(error) => return Err(atoll::Error::from(error).into()),
+                Err(ApplyError::Abort(reason)) if reason.is_conflict() => {}
+                Err(ApplyError::Abort(reason)) => {
+                    return Err(atoll::Error::from(TxnError::Abort(reason)).into());
+                }
+                Err(ApplyError::Error(error)) => return Err(error),
             }
         }
         let message = format!("the statement was aborted {ATTEMPTS_MAX} times by others");

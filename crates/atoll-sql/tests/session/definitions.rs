@@ -117,3 +117,50 @@ fn statements_meet_a_table_as_it_was_or_as_it_is() {
     definer.join().unwrap();
     assert!(done > 0);
 }
+
+#[test]
+fn a_table_is_altered_when_its_users_have_ended() {
+    let (mut one, mut other) = sessions();
+    tag(&mut one, "CREATE TABLE t (id int PRIMARY KEY, v int)");
+    tag(&mut one, "INSERT INTO t VALUES (1, 10)");
+    tag(&mut one, "BEGIN");
+    tag(&mut one, "UPDATE t SET v = 11");
+    for statement in ["ALTER TABLE t ADD w int", "CREATE INDEX ON t (v)", "TRUNCATE t"] {
+        tag(&mut other, "SET lock_timeout = '10ms'");
+        assert_eq!(error(&mut other, statement).sqlstate(), "55P03", "{statement}");
+    }
+    tag(&mut other, "RESET lock_timeout");
+    let waiter = thread::spawn(move || {
+        tag(&mut other, "ALTER TABLE t ADD w int DEFAULT 5");
+        other
+    });
+    thread::sleep(Duration::from_millis(30));
+    assert!(!waiter.is_finished());
+    tag(&mut one, "COMMIT");
+    let mut other = waiter.join().unwrap();
+    assert_eq!(rows(&mut other, "SELECT * FROM t WHERE id = 1"), ["1|11|5"]);
+}
+
+#[test]
+fn a_prepared_statement_follows_the_shape_of_its_table() {
+    let (mut one, mut other) = sessions();
+    tag(&mut one, "CREATE TABLE t (id int PRIMARY KEY, v int)");
+    tag(&mut one, "INSERT INTO t VALUES (1, 10)");
+    let find = one.prepare("SELECT * FROM t WHERE id = $1").unwrap();
+    let change = one.prepare("UPDATE t SET v = v + 1 WHERE id = $1").unwrap();
+    assert_eq!(rows(&mut one, "SELECT * FROM t WHERE id = 1"), ["1|10"]);
+    tag(&mut other, "ALTER TABLE t DROP v, ADD w text DEFAULT 'w', ADD v int DEFAULT 7");
+    let found: Vec<(i64, String, i64)> = one.query(&find, (1,)).unwrap();
+    assert_eq!(found, [(1, "w".to_owned(), 7)]);
+    one.execute_with(&change, (1,)).unwrap();
+    assert_eq!(rows(&mut one, "SELECT * FROM t WHERE id = 1"), ["1|w|8"]);
+    tag(&mut other, "ALTER TABLE t RENAME v TO x");
+    assert_eq!(one.execute_with(&change, (1,)).unwrap_err().sqlstate(), "42703");
+    // Within a transaction, only that one sees it.
+    tag(&mut other, "BEGIN");
+    tag(&mut other, "ALTER TABLE t RENAME x TO v");
+    assert_eq!(rows(&mut other, "SELECT v FROM t WHERE id = 1"), ["8"]);
+    assert_eq!(rows(&mut one, "SELECT x FROM t"), ["8"], "on a snapshot");
+    tag(&mut other, "ROLLBACK");
+    assert_eq!(error(&mut other, "SELECT v FROM t WHERE id = 1").sqlstate(), "42703");
+}

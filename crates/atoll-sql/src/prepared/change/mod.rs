@@ -11,6 +11,7 @@
 
 mod beside;
 mod checks;
+mod copy;
 mod insert;
 mod lock;
 mod target;
@@ -27,6 +28,7 @@ use sqlparser::tokenizer::Span;
 
 use self::beside::Beside;
 pub(crate) use self::checks::Checks;
+pub(crate) use self::copy::Copied;
 use self::target::{Target, assignments, named, refuse, select};
 use super::query::Binder;
 use super::wanted::Wanted;
@@ -66,6 +68,8 @@ pub(crate) enum Verb {
         find: Node,
         again: Option<(Node, Wanted)>,
     },
+    /// All rows of another table are inserted.
+    Copy(Copied),
 }
 
 /// Where the rows of an `INSERT` come from.
@@ -355,6 +359,9 @@ impl Change {
                 (format!("Update on {table}"), explain::lines(&assignments.find))
             }
             Verb::Delete { find, .. } => (format!("Delete on {table}"), explain::lines(find)),
+            Verb::Copy(copied) => {
+                (format!("Copy to {table}"), vec![format!("Scan of {}", copied.from.name())])
+            }
         };
         let below = input.into_iter().enumerate().map(|(at, line)| match at {
             0 => format!("-> {line}"),

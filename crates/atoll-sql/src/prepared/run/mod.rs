@@ -1,5 +1,6 @@
 //! Running bound statements on a transaction.
 
+mod copy;
 mod insert;
 mod lock;
 mod update;
@@ -272,6 +273,7 @@ impl Runner<'_> {
             Verb::Delete { find, again } => {
                 self.delete(&change.table, find, again.as_ref(), &mut returned)?
             }
+            Verb::Copy(copied) => self.copy(&change.table, copied)?,
         };
         Ok(Ran { changed, rows: returned.rows })
     }

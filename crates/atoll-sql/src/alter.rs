@@ -1,0 +1,384 @@
+//! `ALTER TABLE`, `CREATE INDEX` and `DROP INDEX`: what a table becomes.
+//!
+//! A statement changes the shape of the table, part by part. Then the table is made anew in that
+//! shape, under its name, and the rows are copied; all of it is part of the transaction.
+
+use atoll::{Column, DataType, Table, TableOptions};
+use sqlparser::ast::{
+    AlterColumnOperation, AlterTableOperation, CastKind, CreateIndex, DataType as SqlType, Expr,
+    Ident, IndexColumn, IndexType, ObjectName, OrderByOptions, RenameTableNameKind, Spanned,
+    Value as SqlValue,
+};
+use sqlparser::tokenizer::Span;
+
+use crate::ddl::NewTable;
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::prepared::query::Binder;
+use crate::table_shape::{Defined, TableShape};
+use crate::{names, types};
+
+/// A table that gets another shape.
+pub(crate) struct Alteration {
+    old: Table,
+    name: String,
+    shape: TableShape,
+    span: Span,
+}
+
+/// A table as it becomes.
+pub(crate) struct Altered {
+    pub(crate) old: Table,
+    pub(crate) new: NewTable,
+    /// The value of each column, over a row of the old table.
+    pub(crate) values: Vec<Expr>,
+}
+
+impl Alteration {
+    /// A table as it is.
+    ///
+    /// # Errors
+    /// What was declared of it cannot be read.
+    pub(crate) fn of(old: Table, span: Span) -> Result<Self, SqlError> {
+        let (name, shape) = (old.name().to_owned(), TableShape::of(&old)?);
+        Ok(Self { old, name, shape, span })
+    }
+
+    /// Carries out a part of `ALTER TABLE`.
+    ///
+    /// # Errors
+    /// A part that is not supported; names that do not exist, or exist already.
+    pub(crate) fn apply(&mut self, operation: &AlterTableOperation) -> Result<(), SqlError> {
+        use AlterTableOperation as Operation;
+        match operation {
+            Operation::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
+                let exists = self.position(&column_def.name).is_ok();
+                if exists && *if_not_exists {
+                    return Ok(());
+                }
+                self.shape.add_column(column_def)
+            }
+            // Nothing outside a table depends on its columns and constraints, so CASCADE has nothing
+            // to do.
+            Operation::DropColumn { column_names, if_exists, drop_behavior: _, .. } => {
+                column_names.iter().try_for_each(|name| self.drop_column(name, *if_exists))
+            }
+            Operation::RenameColumn { old_column_name, new_column_name } => {
+                self.rename_column(old_column_name, new_column_name)
+            }
+            Operation::RenameTable {
+                table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+            } => {
+                let (name, _) = names::table_name(name)?;
+                self.shape.rules.rename_table(&self.name, &name);
+                self.name = name;
+                Ok(())
+            }
+            Operation::AlterColumn { column_name, op } => self.alter_column(column_name, op),
+            Operation::AddConstraint { constraint, not_valid: false } => {
+                self.shape.add_constraint(constraint)
+            }
+            Operation::DropConstraint { if_exists, name, drop_behavior: _ } => {
+                self.drop_constraint(name, *if_exists)
+            }
+            Operation::RenameConstraint { old_name, new_name } => {
+                self.rename_constraint(old_name, new_name)
+            }
+            other => Err(SqlError::unsupported(format!("ALTER TABLE … {other} is not supported"))
+                .at(other.span())
+                .with_hint(Some(
+                    "the parts are ADD, DROP, ALTER and RENAME COLUMN, ADD, DROP and RENAME \
+                     CONSTRAINT, and RENAME TO"
+                        .to_owned(),
+                ))),
+        }
+    }
+
+    /// Adds an index.
+    ///
+    /// # Errors
+    /// Clauses that are not supported, columns that do not exist.
+    pub(crate) fn create_index(&mut self, create: &CreateIndex) -> Result<(), SqlError> {
+        let clause = if !matches!(create.using, None | Some(IndexType::BTree)) {
+            "USING, other than btree,"
+        } else if !create.include.is_empty() {
+            "INCLUDE"
+        } else if create.predicate.is_some() {
+            "WHERE"
+        } else if create.nulls_distinct == Some(false) {
+            "NULLS NOT DISTINCT"
+        } else if !create.with.is_empty()
+            || !create.index_options.is_empty()
+            || !create.alter_options.is_empty()
+        {
+            "an option"
+        } else {
+            ""
+        };
+        if !clause.is_empty() {
+            let message = format!("{clause} is not supported in CREATE INDEX");
+            return Err(SqlError::unsupported(message).at(self.span));
+        }
+        let name = create.name.as_ref().map(index_name).transpose()?.map(|(name, _)| name);
+        self.shape.create_index(name, &one_direction(&create.columns)?, create.unique)
+    }
+
+    /// Drops an index.
+    ///
+    /// # Errors
+    /// It has the order of the primary key.
+    pub(crate) fn drop_index(&mut self, name: &str) -> Result<(), SqlError> {
+        let index = self.shape.indexes.iter().position(|one| one.name.as_deref() == Some(name));
+        let Some(at) = index else { return Err(unknown("index", name).at(self.span)) };
+        if self.shape.indexes[at].columns == self.shape.key && !self.shape.indexes[at].unique {
+            let message = format!("index \"{name}\" is that of the primary key");
+            return Err(SqlError::new(SqlErrorKind::Schema, message)
+                .with_cause(Cause::Needed)
+                .at(self.span));
+        }
+        self.shape.indexes.remove(at);
+        Ok(())
+    }
+
+    /// Gives an index another name.
+    ///
+    /// # Errors
+    /// It does not exist.
+    pub(crate) fn rename_index(&mut self, old: &str, new: &str) -> Result<(), SqlError> {
+        let mut indexes = self.shape.indexes.iter_mut();
+        match indexes.find(|one| one.name.as_deref() == Some(old)) {
+            Some(index) => index.name = Some(new.to_owned()),
+            None => return Err(unknown("index", old).at(self.span)),
+        }
+        Ok(())
+    }
+
+    /// What the table becomes.
+    ///
+    /// # Errors
+    /// The parts do not fit together; another table or index has the name.
+    pub(crate) fn finish(self, binder: &Binder<'_>) -> Result<Altered, SqlError> {
+        let Self { old, name, shape, span } = self;
+        if name != old.name() && binder.scope.table(&name).is_ok() {
+            let message = format!("table \"{name}\" exists already");
+            return Err(SqlError::new(SqlErrorKind::Schema, message)
+                .with_cause(Cause::TableExists)
+                .at(span));
+        }
+        let null = || Expr::value(SqlValue::Null);
+        let values = shape.columns.iter().map(|one| match (&one.using, &one.origin) {
+            (Some(value), _) => value.clone(),
+            (None, Some(origin)) => as_it_was(&old, origin, one.column.data_type),
+            (None, None) => shape.rules.default_of(&one.column.name).cloned().unwrap_or_else(null),
+        });
+        let values = values.collect();
+        let Defined { schema, indexes, rules } = shape.finish(&name, span)?;
+        let schema = rules.declare(binder, &name, schema)?;
+        let tablespace = Some(old.tablespace()).filter(|_| binder.scope.db.durability().is_some());
+        let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
+        Ok(Altered { old, new: NewTable { name, schema, options }, values })
+    }
+
+    fn position(&mut self, ident: &Ident) -> Result<usize, SqlError> {
+        self.shape.column(ident, &self.name)?;
+        let name = names::fold(ident);
+        let found = self.shape.columns.iter().position(|one| one.column.name == name);
+        Ok(found.unwrap_or_default())
+    }
+
+    fn drop_column(&mut self, ident: &Ident, if_exists: bool) -> Result<(), SqlError> {
+        let at = match self.position(ident) {
+            Ok(at) => at,
+            Err(_) if if_exists => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let name = self.shape.columns.remove(at).column.name;
+        self.shape.indexes.retain(|index| !index.columns.contains(&name));
+        self.shape.rules.drop_column(&name);
+        if self.shape.key.contains(&name) {
+            self.shape.key.clear();
+        }
+        Ok(())
+    }
+
+    fn rename_column(&mut self, old: &Ident, new: &Ident) -> Result<(), SqlError> {
+        let at = self.position(old)?;
+        let (old, name) = (names::fold(old), names::fold(new));
+        if self.shape.columns.iter().any(|one| one.column.name == name) {
+            let message = format!("column \"{name}\" of table \"{}\" exists already", self.name);
+            return Err(SqlError::new(SqlErrorKind::Schema, message)
+                .with_cause(Cause::ColumnExists)
+                .at(new.span));
+        }
+        let renamed = self.shape.indexes.iter_mut().map(|index| &mut index.columns);
+        for columns in renamed.chain([&mut self.shape.key]) {
+            columns.iter_mut().filter(|one| **one == old).for_each(|one| one.clone_from(&name));
+        }
+        self.shape.rules.rename_column(&old, &name);
+        self.shape.columns[at].column.name = name;
+        Ok(())
+    }
+
+    fn alter_column(&mut self, ident: &Ident, op: &AlterColumnOperation) -> Result<(), SqlError> {
+        let at = self.position(ident)?;
+        let name = names::fold(ident);
+        let is_in_key = self.shape.key.contains(&name);
+        let one = &mut self.shape.columns[at];
+        match op {
+            AlterColumnOperation::SetNotNull => one.column.nullable = false,
+            AlterColumnOperation::DropNotNull if is_in_key => {
+                let message = format!("column \"{name}\" is in a primary key");
+                return Err(SqlError::new(SqlErrorKind::Schema, message).at(ident.span));
+            }
+            AlterColumnOperation::DropNotNull => one.column.nullable = true,
+            AlterColumnOperation::SetDefault { value } => {
+                self.shape.rules.drop_default(&name);
+                self.shape.rules.add_default(&name, value)?;
+            }
+            AlterColumnOperation::DropDefault => self.shape.rules.drop_default(&name),
+            AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                let data_type =
+                    types::column_type(data_type).map_err(|error| error.at(ident.span))?;
+                if using.is_none() && !types::is_assignable(one.column.data_type, data_type) {
+                    return Err(not_by_itself(&one.column, data_type).at(ident.span));
+                }
+                let old = std::mem::replace(&mut one.column.data_type, data_type);
+                one.using = using.clone().or(one.using.take());
+                self.retype_default(ident, old, data_type)?;
+            }
+            other @ AlterColumnOperation::AddGenerated { .. } => {
+                let message = format!("ALTER COLUMN … {other} is not supported");
+                return Err(SqlError::unsupported(message).at(ident.span));
+            }
+        }
+        Ok(())
+    }
+
+    /// The default of a column whose type has changed.
+    fn retype_default(
+        &mut self,
+        ident: &Ident,
+        old: DataType,
+        data_type: DataType,
+    ) -> Result<(), SqlError> {
+        let name = names::fold(ident);
+        let Some(default) = self.shape.rules.default_of(&name).cloned() else { return Ok(()) };
+        if !types::is_assignable(old, data_type) {
+            let message = format!("the default {default} of column \"{name}\" is no {data_type}");
+            return Err(SqlError::new(SqlErrorKind::Type, message)
+                .with_cause(Cause::OtherType)
+                .at(ident.span)
+                .with_hint(Some("DROP DEFAULT first".to_owned())));
+        }
+        self.shape.rules.drop_default(&name);
+        self.shape.rules.add_default(&name, &assigned(default, old, data_type))
+    }
+
+    fn drop_constraint(&mut self, ident: &Ident, if_exists: bool) -> Result<(), SqlError> {
+        let name = names::fold(ident);
+        if self.shape.rules.drop_check(&name) {
+            return Ok(());
+        }
+        let index = self.shape.indexes.iter().position(|one| one.name.as_ref() == Some(&name));
+        match index {
+            Some(at) if self.shape.indexes[at].unique => {
+                self.shape.indexes.remove(at);
+                Ok(())
+            }
+            _ if self.is_key_name(&name) => {
+                self.shape.key.clear();
+                self.shape.indexes.retain(|one| one.name.as_ref() != Some(&name));
+                Ok(())
+            }
+            _ if if_exists => Ok(()),
+            _ => Err(unknown("constraint", &name).at(ident.span)),
+        }
+    }
+
+    fn rename_constraint(&mut self, old: &Ident, new: &Ident) -> Result<(), SqlError> {
+        let (name, new) = (names::fold(old), names::fold(new));
+        if let Some(check) = self.shape.rules.check_name(&name) {
+            *check = new;
+            return Ok(());
+        }
+        let index = self.shape.indexes.iter_mut().find(|one| one.name.as_ref() == Some(&name));
+        match index {
+            Some(index) => index.name = Some(new),
+            None => return Err(unknown("constraint", &name).at(old.span)),
+        }
+        Ok(())
+    }
+
+    /// Whether it is the name of the primary key's constraint.
+    fn is_key_name(&self, name: &str) -> bool {
+        let key = &self.shape.key;
+        let mut indexes = self.shape.indexes.iter().filter(|one| one.name.is_some());
+        let index = indexes.find(|one| one.columns == *key && !one.unique);
+        match index {
+            Some(index) => index.name.as_deref() == Some(name),
+            None => name == format!("{}_pkey", self.old.name()),
+        }
+    }
+}
+
+/// The name of an index, and its place.
+pub(crate) fn index_name(name: &ObjectName) -> Result<(String, Span), SqlError> {
+    // Indexes have the schema of their table.
+    names::table_name(name)
+}
+
+/// The error for an index or a constraint that does not exist.
+pub(crate) fn unknown(what: &str, name: &str) -> SqlError {
+    let message = format!("{what} \"{name}\" does not exist");
+    SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::UnknownObject)
+}
+
+fn not_by_itself(column: &Column, wanted: DataType) -> SqlError {
+    let Column { name, data_type, .. } = column;
+    let message =
+        format!("column \"{name}\" of type {data_type} does not become {wanted} by itself");
+    SqlError::new(SqlErrorKind::Type, message)
+        .with_cause(Cause::OtherType)
+        .with_hint(Some(format!("say how: USING {}::{wanted}", names::quoted_if_needed(name))))
+}
+
+/// The value of a column of the old table, for one of this type.
+fn as_it_was(old: &Table, name: &str, wanted: DataType) -> Expr {
+    let value = Expr::Identifier(Ident::with_quote('"', name));
+    let columns = old.schema().columns();
+    match columns.iter().find(|one| one.name == name) {
+        Some(column) => assigned(value, column.data_type, wanted),
+        None => value,
+    }
+}
+
+/// A value as a column of the wanted type takes it. Of what is not a text, a column does not make
+/// one by itself.
+fn assigned(value: Expr, from: DataType, wanted: DataType) -> Expr {
+    let is_text = |one| types::assigned(one) == DataType::Text;
+    if !is_text(wanted) || is_text(from) {
+        return value;
+    }
+    let (kind, expr, data_type) = (CastKind::Cast, Box::new(value), SqlType::Text);
+    Expr::Cast { kind, expr, data_type, array: false, format: None }
+}
+
+/// The columns of an index without their directions, which are those of the index or all reversed:
+/// an index is read in both ways.
+fn one_direction(columns: &[IndexColumn]) -> Result<Vec<IndexColumn>, SqlError> {
+    let is = |descending: bool| {
+        move |one: &IndexColumn| {
+            let OrderByOptions { asc, nulls_first } = one.column.options;
+            asc.unwrap_or(true) != descending && nulls_first.unwrap_or(descending) == descending
+        }
+    };
+    if !columns.iter().all(is(false)) && !columns.iter().all(is(true)) {
+        let message = "the columns of an index have one direction, with NULLs where it puts them";
+        let span = columns.first().map_or_else(Span::empty, |one| one.column.span());
+        return Err(SqlError::unsupported(message).at(span));
+    }
+    let plain = columns.iter().cloned().map(|mut one| {
+        one.column.options = OrderByOptions { asc: None, nulls_first: None };
+        one
+    });
+    Ok(plain.collect())
+}

@@ -1,0 +1,62 @@
+//! Binding of the copy that gives a table another shape.
+
+use atoll::{DataType, Table};
+use sqlparser::ast::{Expr, Ident};
+
+use super::target::{named, relation, select};
+use super::{Change, Verb, given_rows};
+use crate::declared::Declared;
+use crate::error::SqlError;
+use crate::live::TARGET;
+use crate::prepared::query::Binder;
+use crate::prepared::{Body, Prepared, Unbound};
+use crate::short::columns::value_types;
+use crate::short::compile::{Compiler, NotShort};
+use crate::short::plan::Node;
+
+/// All rows of a table, as another one has them.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    pub(crate) from: Table,
+    /// The values of all columns, over a row that the caller gives.
+    pub(crate) node: Node,
+    /// Their types.
+    pub(crate) types: Vec<DataType>,
+}
+
+impl Binder<'_> {
+    /// Binds the copy of all rows of a table into another one, which has a value for each column.
+    ///
+    /// # Errors
+    /// Names that do not exist, types that do not fit, subqueries.
+    pub(crate) fn copy(
+        &self,
+        from: &Table,
+        into: &Table,
+        values: Vec<Expr>,
+    ) -> Result<Prepared, SqlError> {
+        self.copied(from, into, values).map_err(|unbound| match unbound {
+            Unbound::Error(error) => error,
+            Unbound::NotShort(reason) => {
+                SqlError::unsupported(format!("{} is not supported in ALTER TABLE", reason.0))
+            }
+        })
+    }
+
+    fn copied(&self, from: &Table, into: &Table, values: Vec<Expr>) -> Result<Prepared, Unbound> {
+        let mut compiler = Compiler::default();
+        let relation = relation(TARGET, Ident::with_quote('"', from.name()));
+        let query = select(named(values).collect(), vec![relation], None);
+        let plan = self.plan(query, Some(from))?;
+        let node = given_rows(&plan, &mut compiler)?;
+        if node.reads_a_table() {
+            return Err(NotShort::new("a subquery").into());
+        }
+        let types = value_types(&plan)?;
+        let checks = self.checks(into, &Declared::of(into.schema())?, &mut compiler)?;
+        let copied = Copied { from: from.clone(), node, types };
+        let (table, verb) = (into.clone(), Verb::Copy(copied));
+        let change = Change { table, verb, checks, returning: None };
+        Ok(Prepared::new(Body::Change(Box::new(change)), compiler))
+    }
+}

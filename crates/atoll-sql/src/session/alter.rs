@@ -1,0 +1,201 @@
+//! `ALTER TABLE`, `CREATE INDEX`, `DROP INDEX`, `ALTER INDEX` and `TRUNCATE`.
+
+use atoll::{Table, TableOptions};
+use sqlparser::ast::{
+    AlterIndexOperation, AlterTable, CreateIndex, ObjectName, Statement, Truncate,
+};
+
+use super::{Outcome, SqlSession};
+use crate::alter::{Alteration, Altered, index_name, unknown};
+use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
+use crate::names;
+use crate::prepared::query::Binder;
+use crate::prepared::run::{self, How};
+use crate::scope::Scope;
+use crate::short::run::Stop;
+
+impl SqlSession {
+    /// Carries out `ALTER TABLE`.
+    ///
+    /// # Errors
+    /// Those of the statement; a row that the new shape does not take; others use the table, and
+    /// the statement does not wait for them, or not any longer.
+    pub(super) fn alter_table(&mut self, alter: &AlterTable) -> Result<Outcome, SqlError> {
+        const TAG: &str = "ALTER TABLE";
+        self.writable(TAG)?;
+        if alter.location.is_some() || alter.on_cluster.is_some() || alter.table_type.is_some() {
+            return Err(SqlError::unsupported("this form of ALTER TABLE is not supported"));
+        }
+        let scope = self.scope()?;
+        let (name, span) = names::table_name(&alter.name)?;
+        let table = match names::find_table(&scope, &name, span) {
+            Ok(table) => table,
+            Err(error) if alter.if_exists && error.kind() == SqlErrorKind::UnknownTable => {
+                return Ok(Outcome::done(TAG, 0));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut alteration = Alteration::of(table, span)?;
+        alter.operations.iter().try_for_each(|operation| alteration.apply(operation))?;
+        self.alter(&scope, alteration)?;
+        Ok(Outcome::done(TAG, 0))
+    }
+
+    /// Carries out `CREATE INDEX`.
+    ///
+    /// # Errors
+    /// As [`SqlSession::alter_table`].
+    pub(super) fn create_index(&mut self, create: &CreateIndex) -> Result<Outcome, SqlError> {
+        const TAG: &str = "CREATE INDEX";
+        self.writable(TAG)?;
+        if create.concurrently && self.in_transaction() {
+            let message = "CREATE INDEX CONCURRENTLY cannot be part of a transaction";
+            return Err(
+                SqlError::new(SqlErrorKind::Syntax, message).with_cause(Cause::OpenTransaction)
+            );
+        }
+        let scope = self.scope()?;
+        let (name, span) = names::table_name(&create.table_name)?;
+        let table = names::find_table(&scope, &name, span)?;
+        if let Some(name) = &create.name {
+            let (name, span) = index_name(name)?;
+            if table_of_index(&scope, &name).is_some() || scope.table(&name).is_ok() {
+                if create.if_not_exists {
+                    return Ok(Outcome::done(TAG, 0));
+                }
+                let message = format!("an index or a table \"{name}\" exists already");
+                return Err(SqlError::new(SqlErrorKind::Schema, message)
+                    .with_cause(Cause::TableExists)
+                    .at(span));
+            }
+        } else if create.if_not_exists {
+            let message = "CREATE INDEX IF NOT EXISTS needs a name";
+            return Err(SqlError::new(SqlErrorKind::Syntax, message));
+        }
+        let mut alteration = Alteration::of(table, span)?;
+        alteration.create_index(create)?;
+        self.alter(&scope, alteration)?;
+        Ok(Outcome::done(TAG, 0))
+    }
+
+    /// Carries out `DROP INDEX`.
+    ///
+    /// # Errors
+    /// As [`SqlSession::alter_table`].
+    pub(super) fn drop_indexes(&mut self, statement: &Statement) -> Result<Outcome, SqlError> {
+        const TAG: &str = "DROP INDEX";
+        let Statement::Drop { if_exists, names, purge, temporary, table, .. } = statement else {
+            return Ok(Outcome::done(TAG, 0));
+        };
+        if *purge || *temporary || table.is_some() {
+            return Err(SqlError::unsupported("this form of DROP INDEX is not supported"));
+        }
+        self.writable(TAG)?;
+        for name in names {
+            let scope = self.scope()?;
+            let (name, span) = index_name(name)?;
+            match table_of_index(&scope, &name) {
+                Some(table) => {
+                    let mut alteration = Alteration::of(table, span)?;
+                    alteration.drop_index(&name)?;
+                    self.alter(&scope, alteration)?;
+                }
+                None if *if_exists => {}
+                None => return Err(unknown("index", &name).at(span)),
+            }
+        }
+        Ok(Outcome::done(TAG, 0))
+    }
+
+    /// Carries out `ALTER INDEX`.
+    ///
+    /// # Errors
+    /// As [`SqlSession::alter_table`].
+    pub(super) fn alter_index(
+        &mut self,
+        name: &ObjectName,
+        operation: &AlterIndexOperation,
+    ) -> Result<Outcome, SqlError> {
+        const TAG: &str = "ALTER INDEX";
+        self.writable(TAG)?;
+        let scope = self.scope()?;
+        let AlterIndexOperation::RenameIndex { index_name: new } = operation;
+        let ((name, span), (new, new_span)) = (index_name(name)?, index_name(new)?);
+        if table_of_index(&scope, &new).is_some() || scope.table(&new).is_ok() {
+            let message = format!("an index or a table \"{new}\" exists already");
+            return Err(SqlError::new(SqlErrorKind::Schema, message)
+                .with_cause(Cause::TableExists)
+                .at(new_span));
+        }
+        let table = table_of_index(&scope, &name).ok_or_else(|| {
+            let message = format!("index \"{name}\" does not exist");
+            SqlError::new(SqlErrorKind::UnknownTable, message).at(span)
+        });
+        let mut alteration = Alteration::of(table?, span)?;
+        alteration.rename_index(&name, &new)?;
+        self.alter(&scope, alteration)?;
+        Ok(Outcome::done(TAG, 0))
+    }
+
+    /// Carries out `TRUNCATE`: the tables are made anew.
+    ///
+    /// # Errors
+    /// A table that does not exist; others use one, and the statement does not wait for them, or
+    /// not any longer.
+    pub(super) fn truncate(&mut self, truncate: &Truncate) -> Result<Outcome, SqlError> {
+        const TAG: &str = "TRUNCATE TABLE";
+        self.writable(TAG)?;
+        if truncate.partitions.is_some() || truncate.on_cluster.is_some() || truncate.if_exists {
+            return Err(SqlError::unsupported("this form of TRUNCATE is not supported"));
+        }
+        let scope = self.scope()?;
+        let mut tables: Vec<Table> = Vec::new();
+        for target in &truncate.table_names {
+            let (name, span) = names::table_name(&target.name)?;
+            let table = names::find_table(&scope, &name, span)?;
+            if !tables.iter().any(|one| one.name() == table.name()) {
+                tables.push(table);
+            }
+        }
+        let is_durable = scope.db.durability().is_some();
+        self.define(&mut |transaction| {
+            for old in &tables {
+                let tablespace = Some(old.tablespace()).filter(|_| is_durable);
+                let indexes = old.indexes();
+                let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
+                transaction.drop_table(old)?;
+                transaction.create_table(old.name(), old.schema().clone(), &options)?;
+            }
+            Ok(())
+        })?;
+        Ok(Outcome::done(TAG, 0))
+    }
+
+    /// Makes a table anew in another shape, with its rows.
+    fn alter(&mut self, scope: &Scope, alteration: Alteration) -> Result<(), SqlError> {
+        let (interrupt, began) = (self.interrupt(), self.began());
+        let binder = Binder { scope, interrupt: &interrupt };
+        let Altered { old, new, values } = alteration.finish(&binder)?;
+        self.define(&mut |transaction| {
+            transaction.drop_table(&old)?;
+            let table = transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
+            let copy = binder.copy(&old, &table, values.clone())?;
+            let Ok(around) = copy.surroundings(&[], began.clone())? else { return Ok(()) };
+            match run::run(&copy, &around, transaction, How::serializable(&interrupt)) {
+                Ok(_) => Ok(()),
+                Err(Stop::Transaction(end)) => Err(end.into()),
+                Err(Stop::Error(error)) => Err(error.into()),
+                Err(Stop::TooManyRows | Stop::Passed) => {
+                    let message = "the copy of the table ran into a limit";
+                    Err(ApplyError::Error(SqlError::new(SqlErrorKind::Query, message)))
+                }
+            }
+        })
+    }
+}
+
+/// The table that has an index of this name.
+fn table_of_index(scope: &Scope, name: &str) -> Option<Table> {
+    let mut tables = scope.tables().into_iter().filter_map(|table| scope.table(&table).ok());
+    tables.find(|table| table.indexes().iter().any(|index| index.name == name))
+}

@@ -1,0 +1,340 @@
+//! The shape of a table while statements describe or alter it.
+//!
+//! `DDL-1` holds here, too: a clause that Atoll does not carry out is an error.
+
+use atoll::{Column, IndexSpec, Schema, Table};
+use sqlparser::ast::{
+    ColumnDef, ColumnOption, Expr, Ident, IndexColumn, IndexOption, IndexType, NullsDistinctOption,
+    Spanned, TableConstraint,
+};
+use sqlparser::tokenizer::Span;
+
+use crate::ddl_rules::Rules;
+use crate::declared::Declared;
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::{names, types};
+
+/// Columns, keys, indexes and rules of a table, which need not fit together yet.
+#[derive(Default)]
+pub(crate) struct TableShape {
+    pub(crate) columns: Vec<ShapeColumn>,
+    pub(crate) key: Vec<String>,
+    pub(crate) indexes: Vec<ShapeIndex>,
+    pub(crate) rules: Rules,
+    /// There is no order of the primary key.
+    is_hashed: bool,
+}
+
+/// A column of a [`TableShape`].
+pub(crate) struct ShapeColumn {
+    pub(crate) column: Column,
+    /// The column of an older table that it comes from, under its name there.
+    pub(crate) origin: Option<String>,
+    /// Its values, computed from a row of the older table.
+    pub(crate) using: Option<Expr>,
+}
+
+/// An index of a [`TableShape`].
+pub(crate) struct ShapeIndex {
+    /// `None` until the shape is finished.
+    pub(crate) name: Option<String>,
+    pub(crate) columns: Vec<String>,
+    pub(crate) unique: bool,
+    /// What the name of one without a name ends with.
+    suffix: &'static str,
+}
+
+/// What a finished shape defines.
+pub(crate) struct Defined {
+    pub(crate) schema: Schema,
+    pub(crate) indexes: Vec<IndexSpec>,
+    pub(crate) rules: Rules,
+}
+
+impl TableShape {
+    /// The shape of a table as it is.
+    ///
+    /// # Errors
+    /// As [`Declared::of`].
+    pub(crate) fn of(table: &Table) -> Result<Self, SqlError> {
+        let schema = table.schema();
+        let columns = schema.columns().iter().map(|column| ShapeColumn {
+            origin: Some(column.name.clone()),
+            column: column.clone(),
+            using: None,
+        });
+        let key: Vec<String> =
+            schema.primary_key().iter().map(|at| schema.columns()[*at].name.clone()).collect();
+        let indexes: Vec<_> = table.indexes().into_iter().map(ShapeIndex::of).collect();
+        let is_hashed = !indexes.iter().any(|index| index.columns.starts_with(&key));
+        let rules = Rules::of(&Declared::of(schema)?)?;
+        Ok(Self { columns: columns.collect(), key, indexes, rules, is_hashed })
+    }
+
+    /// Adds a column.
+    ///
+    /// # Errors
+    /// Clauses that are not supported; a second primary key, or a second column of the name.
+    pub(crate) fn add_column(&mut self, definition: &ColumnDef) -> Result<(), SqlError> {
+        let Described { column, is_key, unique } = column(definition, &mut self.rules)?;
+        let span = definition.name.span;
+        if self.columns.iter().any(|other| other.column.name == column.name) {
+            let message = format!("column \"{}\" is named twice", column.name);
+            return Err(SqlError::new(SqlErrorKind::Schema, message)
+                .with_cause(Cause::ColumnExists)
+                .at(span));
+        }
+        if is_key {
+            self.set_key(vec![column.name.clone()], false, span)?;
+        }
+        if let Some(name) = unique {
+            self.add_index(name, vec![column.name.clone()], true);
+        }
+        self.columns.push(ShapeColumn { column, origin: None, using: None });
+        Ok(())
+    }
+
+    /// Adds a constraint, or an index that is written like one.
+    ///
+    /// # Errors
+    /// Clauses that are not supported; a second primary key; columns that do not exist.
+    pub(crate) fn add_constraint(&mut self, constraint: &TableConstraint) -> Result<(), SqlError> {
+        let refuse = || {
+            let message = format!("{constraint} is not supported");
+            SqlError::unsupported(message).at(constraint.span()).with_hint(Some(
+                "a table has NOT NULL columns, PRIMARY KEY (a, b), UNIQUE (a, b), CHECK (…) and \
+                 INDEX name (a, b)"
+                    .to_owned(),
+            ))
+        };
+        if *constraint != plain(constraint) {
+            return Err(refuse());
+        }
+        match constraint {
+            TableConstraint::PrimaryKey(primary) => {
+                let is_hashed = primary.index_options == [IndexOption::Using(IndexType::Hash)];
+                let key = self.named(&primary.columns)?;
+                self.set_key(key, is_hashed, constraint.span())?;
+            }
+            TableConstraint::Check(check) => {
+                self.rules.add_check(check.name.as_ref(), &check.expr)?;
+            }
+            TableConstraint::Unique(unique) => {
+                let name = unique.name.as_ref().or(unique.index_name.as_ref()).map(names::fold);
+                let columns = self.named(&unique.columns)?;
+                self.add_index(name, columns, true);
+            }
+            TableConstraint::Index(index) => {
+                let name = index.name.as_ref().map(names::fold);
+                let columns = self.named(&index.columns)?;
+                self.add_index(name, columns, false);
+            }
+            _ => return Err(refuse()),
+        }
+        Ok(())
+    }
+
+    /// Adds an index; one without a name gets that of a constraint.
+    pub(crate) fn add_index(&mut self, name: Option<String>, columns: Vec<String>, unique: bool) {
+        self.indexes.push(ShapeIndex { name, columns, unique, suffix: "key" });
+    }
+
+    /// Adds an index of `CREATE INDEX`.
+    ///
+    /// # Errors
+    /// As [`TableShape::named`].
+    pub(crate) fn create_index(
+        &mut self,
+        name: Option<String>,
+        columns: &[IndexColumn],
+        unique: bool,
+    ) -> Result<(), SqlError> {
+        let columns = self.named(columns)?;
+        self.indexes.push(ShapeIndex { name, columns, unique, suffix: "idx" });
+        Ok(())
+    }
+
+    fn set_key(&mut self, key: Vec<String>, is_hashed: bool, span: Span) -> Result<(), SqlError> {
+        if !self.key.is_empty() {
+            let message = "the table has more than one primary key";
+            return Err(SqlError::new(SqlErrorKind::Schema, message).at(span).with_hint(Some(
+                "for a key of several columns write PRIMARY KEY (a, b)".to_owned(),
+            )));
+        }
+        (self.key, self.is_hashed) = (key, is_hashed);
+        Ok(())
+    }
+
+    /// The column of a name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn column(
+        &mut self,
+        ident: &Ident,
+        table: &str,
+    ) -> Result<&mut ShapeColumn, SqlError> {
+        let name = names::fold(ident);
+        match self.columns.iter().position(|one| one.column.name == name) {
+            Some(at) => Ok(&mut self.columns[at]),
+            None => {
+                let known = self.columns.iter().map(|one| one.column.name.as_str());
+                Err(names::unknown_column(&name, Some(table), known).at(ident.span))
+            }
+        }
+    }
+
+    /// The names of columns in a list, each of them there.
+    fn named(&self, list: &[IndexColumn]) -> Result<Vec<String>, SqlError> {
+        let mut named = Vec::with_capacity(list.len());
+        for one in list {
+            let name = key_column(one)?;
+            if !self.columns.iter().any(|known| known.column.name == name) {
+                let known = self.columns.iter().map(|known| known.column.name.as_str());
+                return Err(names::unknown_column(&name, None, known).at(one.column.span()));
+            }
+            if named.contains(&name) {
+                let message = format!("column \"{name}\" is named twice");
+                return Err(SqlError::new(SqlErrorKind::Schema, message).at(one.column.span()));
+            }
+            named.push(name);
+        }
+        Ok(named)
+    }
+
+    /// What the shape defines for a table of this name.
+    ///
+    /// # Errors
+    /// The parts do not fit together.
+    pub(crate) fn finish(mut self, table: &str, span: Span) -> Result<Defined, SqlError> {
+        let key = std::mem::take(&mut self.key);
+        let mut columns: Vec<_> = self.columns.into_iter().map(|one| one.column).collect();
+        // As in PostgreSQL, being in the primary key makes a column NOT NULL.
+        for column in &mut columns {
+            column.nullable &= !key.contains(&column.name);
+        }
+        if key.is_empty() {
+            return Err(SqlError::new(SqlErrorKind::Schema, "the table has no primary key")
+                .at(span)
+                .with_hint(Some(
+                    "name one: PRIMARY KEY behind a column, or PRIMARY KEY (a, b)".into(),
+                )));
+        }
+        let has_order = self.indexes.iter().any(|index| index.columns.starts_with(&key));
+        if !self.is_hashed && !has_order {
+            let name = format!("{table}_pkey");
+            let is_free = !self.indexes.iter().any(|index| index.name.as_ref() == Some(&name));
+            let name = is_free.then_some(name);
+            // The key is unique already, by its hash.
+            let columns = key.clone();
+            self.indexes.push(ShapeIndex { name, columns, unique: false, suffix: "key" });
+        }
+        let key: Vec<&str> = key.iter().map(String::as_str).collect();
+        let schema = Schema::new(columns, &key).map_err(|error| SqlError::from(error).at(span))?;
+        Ok(Defined { schema, indexes: index_specs(table, self.indexes), rules: self.rules })
+    }
+}
+
+impl ShapeIndex {
+    fn of(index: IndexSpec) -> Self {
+        let IndexSpec { name, columns, unique } = index;
+        Self { name: Some(name), columns, unique, suffix: "key" }
+    }
+}
+
+/// Indexes with their names; an unnamed one gets PostgreSQL's, with a number if it is taken.
+fn index_specs(table: &str, indexes: Vec<ShapeIndex>) -> Vec<IndexSpec> {
+    let mut taken: Vec<String> = indexes.iter().filter_map(|index| index.name.clone()).collect();
+    let specs = indexes.into_iter().map(|ShapeIndex { name, columns, unique, suffix }| {
+        let name = name.unwrap_or_else(|| {
+            let usual = format!("{table}_{}_{suffix}", columns.join("_"));
+            let others = (1..).map(|number| format!("{usual}{number}"));
+            let mut names = std::iter::once(usual.clone()).chain(others);
+            let free = names.find(|name| !taken.contains(name)).unwrap_or(usual);
+            taken.push(free.clone());
+            free
+        });
+        IndexSpec { name, columns, unique }
+    });
+    specs.collect()
+}
+
+/// The supported part of a constraint: an equal one has nothing else (`DDL-1`).
+fn plain(constraint: &TableConstraint) -> TableConstraint {
+    let mut plain = constraint.clone();
+    match &mut plain {
+        TableConstraint::PrimaryKey(key) => {
+            (key.index_type, key.characteristics) = (None, None);
+            key.index_options.retain(|option| *option == IndexOption::Using(IndexType::Hash));
+        }
+        TableConstraint::Unique(unique) => {
+            (unique.index_type, unique.index_options) = (None, Vec::new());
+            unique.characteristics = None;
+            if unique.nulls_distinct == NullsDistinctOption::NotDistinct {
+                unique.nulls_distinct = NullsDistinctOption::None;
+            }
+        }
+        _ => {}
+    }
+    plain
+}
+
+/// The declarations of a column.
+struct Described {
+    column: Column,
+    /// It is the primary key.
+    is_key: bool,
+    /// It is unique, perhaps under a name.
+    unique: Option<Option<String>>,
+}
+
+fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlError> {
+    let span = definition.name.span;
+    let name = names::fold(&definition.name);
+    let data_type = types::column_type(&definition.data_type).map_err(|error| error.at(span))?;
+    let (mut nullable, mut is_key, mut said_null) = (true, false, false);
+    let mut unique = None;
+    for option in &definition.options {
+        match &option.option {
+            ColumnOption::NotNull => nullable = false,
+            ColumnOption::Null => said_null = true,
+            ColumnOption::Default(expr) => rules.add_default(&name, expr)?,
+            ColumnOption::Check(check) if check.enforced.is_none() => {
+                let name = option.name.as_ref().or(check.name.as_ref());
+                rules.add_check(name, &check.expr)?;
+            }
+            ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => is_key = true,
+            ColumnOption::Unique(one) if one.characteristics.is_none() => {
+                unique = Some(option.name.as_ref().map(names::fold));
+            }
+            other => {
+                return Err(SqlError::unsupported(format!(
+                    "column \"{name}\": {other} is not supported"
+                ))
+                .at(span)
+                .with_hint(Some(
+                    "a column can be NOT NULL, UNIQUE and PRIMARY KEY, and have DEFAULT and CHECK"
+                        .to_owned(),
+                )));
+            }
+        }
+    }
+    if said_null && (!nullable || is_key) {
+        let message = format!("column \"{name}\" is declared both NULL and not");
+        return Err(SqlError::new(SqlErrorKind::Schema, message).at(span));
+    }
+    let column = Column { name, data_type, nullable: nullable && !is_key };
+    Ok(Described { column, is_key, unique })
+}
+
+fn key_column(column: &IndexColumn) -> Result<String, SqlError> {
+    match &column.column.expr {
+        Expr::Identifier(ident) if *column == IndexColumn::from(ident.clone()) => {
+            Ok(names::fold(ident))
+        }
+        other => {
+            let message = format!("{column} cannot be in a key or an index; name columns");
+            Err(SqlError::unsupported(message).at(other.span()))
+        }
+    }
+}
