@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod altering;
 mod changes;
 mod copy;
 mod definitions;
