@@ -11,6 +11,14 @@ import atolldb
 LONG = "SELECT count(*) FROM t a, t b WHERE a.id + b.id = -1"
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """A process that was started in the background may ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def db():
     with atolldb.create() as db:
