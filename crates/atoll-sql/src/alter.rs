@@ -5,14 +5,17 @@
 
 use atoll::{Column, DataType, Table, TableOptions};
 use sqlparser::ast::{
-    AlterColumnOperation, AlterTableOperation, CastKind, CreateIndex, DataType as SqlType, Expr,
-    Ident, IndexColumn, IndexType, ObjectName, OrderByOptions, RenameTableNameKind, Spanned,
-    Value as SqlValue,
+    AlterColumnOperation, AlterTableOperation, CastKind, CreateIndex, DataType as SqlType,
+    DropBehavior, Expr, Ident, IndexColumn, IndexType, ObjectName, OrderByOptions,
+    RenameTableNameKind, Spanned, Value as SqlValue,
 };
 use sqlparser::tokenizer::Span;
 
 use crate::ddl::NewTable;
+use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::foreign::define::{self, Child};
+use crate::foreign::follow::follow;
 use crate::prepared::query::Binder;
 use crate::table_shape::{Defined, TableShape};
 use crate::{names, types};
@@ -22,6 +25,8 @@ pub(crate) struct Alteration {
     old: Table,
     name: String,
     shape: TableShape,
+    /// Foreign keys of other tables that depend on what is dropped are dropped too.
+    cascades: bool,
     span: Span,
 }
 
@@ -31,6 +36,9 @@ pub(crate) struct Altered {
     pub(crate) new: NewTable,
     /// The value of each column, over a row of the old table.
     pub(crate) values: Vec<Expr>,
+    /// The foreign keys that its rows have not been checked for, and the tables that they refer to.
+    pub(crate) unchecked: Vec<String>,
+    pub(crate) parents: Vec<Table>,
 }
 
 impl Alteration {
@@ -40,7 +48,7 @@ impl Alteration {
     /// What was declared of it cannot be read.
     pub(crate) fn of(old: Table, span: Span) -> Result<Self, SqlError> {
         let (name, shape) = (old.name().to_owned(), TableShape::of(&old)?);
-        Ok(Self { old, name, shape, span })
+        Ok(Self { old, name, shape, cascades: false, span })
     }
 
     /// Carries out a part of `ALTER TABLE`.
@@ -57,9 +65,8 @@ impl Alteration {
                 }
                 self.shape.add_column(column_def)
             }
-            // Nothing outside a table depends on its columns and constraints, so CASCADE has nothing
-            // to do.
-            Operation::DropColumn { column_names, if_exists, drop_behavior: _, .. } => {
+            Operation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                self.cascades |= *drop_behavior == Some(DropBehavior::Cascade);
                 column_names.iter().try_for_each(|name| self.drop_column(name, *if_exists))
             }
             Operation::RenameColumn { old_column_name, new_column_name } => {
@@ -77,7 +84,8 @@ impl Alteration {
             Operation::AddConstraint { constraint, not_valid: false } => {
                 self.shape.add_constraint(constraint)
             }
-            Operation::DropConstraint { if_exists, name, drop_behavior: _ } => {
+            Operation::DropConstraint { if_exists, name, drop_behavior } => {
+                self.cascades |= *drop_behavior == Some(DropBehavior::Cascade);
                 self.drop_constraint(name, *if_exists)
             }
             Operation::RenameConstraint { old_name, new_name } => {
@@ -152,12 +160,34 @@ impl Alteration {
         Ok(())
     }
 
+    /// Drops the foreign keys of these names.
+    pub(crate) fn drop_foreign_keys(&mut self, names: &[String]) {
+        self.shape.rules.foreign_keys().retain(|key| !names.contains(&key.name));
+    }
+
+    /// What the table becomes, and behind it other tables whose foreign keys follow.
+    ///
+    /// # Errors
+    /// The parts do not fit together; another table or index has the name; foreign keys of other
+    /// tables depend on what is dropped.
+    pub(crate) fn finish_all(mut self, binder: &Binder<'_>) -> Result<Vec<Altered>, SqlError> {
+        let (shape, to) = (&mut self.shape, (self.name.as_str(), self.cascades));
+        let others = follow(binder.scope, &self.old, to, shape).map_err(|e| e.at(self.span))?;
+        let mut altered = vec![self.finish(binder)?];
+        for (child, keys) in others {
+            let mut alteration = Self::of(child, Span::empty())?;
+            *alteration.shape.rules.foreign_keys() = keys;
+            altered.push(alteration.finish(binder)?);
+        }
+        Ok(altered)
+    }
+
     /// What the table becomes.
     ///
     /// # Errors
     /// The parts do not fit together; another table or index has the name.
     pub(crate) fn finish(self, binder: &Binder<'_>) -> Result<Altered, SqlError> {
-        let Self { old, name, shape, span } = self;
+        let Self { old, name, shape, span, .. } = self;
         if name != old.name() && binder.scope.table(&name).is_ok() {
             let message = format!("table \"{name}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
@@ -171,11 +201,28 @@ impl Alteration {
             (None, None) => shape.rules.default_of(&one.column.name).cloned().unwrap_or_else(null),
         });
         let values = values.collect();
-        let Defined { schema, indexes, rules } = shape.finish(&name, span)?;
-        let schema = rules.declare(binder, &name, schema)?;
+        let changed = shape.columns.iter().filter(|one| {
+            let mut columns = old.schema().columns().iter();
+            let origin = columns.find(|column| Some(&column.name) == one.origin.as_ref());
+            let is_same = origin.is_some_and(|origin| origin.data_type == one.column.data_type);
+            one.using.is_some() || !is_same
+        });
+        let changed: Vec<String> = changed.map(|one| one.column.name.clone()).collect();
+        let Defined { schema, indexes, mut rules } = shape.finish(&name, span)?;
+        let kept: Vec<String> = rules.foreign_keys().iter().map(|key| key.name.clone()).collect();
+        let schema = rules.declare(binder, &name, (schema, &indexes))?;
+        let mut keys = Declared::of(&schema)?.foreign_keys;
+        keys.retain(|key| {
+            !kept.contains(&key.name) || key.columns.iter().any(|one| changed.contains(one))
+        });
+        let parents = define::parents(binder.scope, &name, &keys)?;
+        let child = Child { name: &name, schema: &schema, indexes: &indexes };
+        keys.iter().try_for_each(|key| define::check_types(binder.scope, child, key))?;
+        let unchecked = keys.into_iter().map(|key| key.name).collect();
         let tablespace = Some(old.tablespace()).filter(|_| binder.scope.db.durability().is_some());
         let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
-        Ok(Altered { old, new: NewTable { name, schema, options }, values })
+        let new = NewTable { name, schema, options };
+        Ok(Altered { old, new, values, unchecked, parents })
     }
 
     fn position(&mut self, ident: &Ident) -> Result<usize, SqlError> {
@@ -275,7 +322,7 @@ impl Alteration {
 
     fn drop_constraint(&mut self, ident: &Ident, if_exists: bool) -> Result<(), SqlError> {
         let name = names::fold(ident);
-        if self.shape.rules.drop_check(&name) {
+        if self.shape.rules.drop_constraint(&name) {
             return Ok(());
         }
         let index = self.shape.indexes.iter().position(|one| one.name.as_ref() == Some(&name));
@@ -296,7 +343,7 @@ impl Alteration {
 
     fn rename_constraint(&mut self, old: &Ident, new: &Ident) -> Result<(), SqlError> {
         let (name, new) = (names::fold(old), names::fold(new));
-        if let Some(check) = self.shape.rules.check_name(&name) {
+        if let Some(check) = self.shape.rules.constraint_name(&name) {
             *check = new;
             return Ok(());
         }

@@ -1,11 +1,14 @@
 //! `CREATE TABLE`: columns, `NOT NULL`, a primary key, ordered indexes, unique or not, defaults,
-//! conditions and a tablespace. No clause is ignored.
+//! conditions, foreign keys and a tablespace. No clause is ignored.
 //!
 //! ```text
 //! CREATE TABLE [IF NOT EXISTS] name (
-//!     column type [NOT NULL] [PRIMARY KEY] [UNIQUE] [DEFAULT value] [CHECK (condition)], …
+//!     column type [NOT NULL] [PRIMARY KEY] [UNIQUE] [DEFAULT value] [CHECK (condition)]
+//!         [REFERENCES table [(column)] …], …
 //!     [, PRIMARY KEY (column, …) [USING HASH]]
 //!     [, [CONSTRAINT name] UNIQUE (column, …)]… [, [CONSTRAINT name] CHECK (condition)]…
+//!     [, [CONSTRAINT name] FOREIGN KEY (column, …) REFERENCES table [(column, …)]
+//!         [MATCH FULL | SIMPLE] [ON DELETE action] [ON UPDATE action] [DEFERRABLE …]]…
 //!     [, INDEX name (column, …)]…)
 //!     [TABLESPACE node0 | node1 | …]
 //! ```
@@ -47,7 +50,7 @@ pub(crate) fn new_table(
     let db = &binder.scope.db;
     let (name, span) = names::table_name(&statement.name)?;
     let Defined { schema, indexes, rules } = defined(statement, &name, span)?;
-    let schema = rules.declare(binder, &name, schema)?;
+    let schema = rules.declare(binder, &name, (schema, &indexes))?;
     let tablespace = tablespace(statement).map_err(|error| error.at(span))?;
     if let (Some(name), None) = (tablespace, db.durability()) {
         let message = "a database that is in memory only has no tablespaces";

@@ -1,15 +1,17 @@
-//! `DEFAULT` and `CHECK` in definitions of tables.
+//! `DEFAULT`, `CHECK` and foreign keys in definitions of tables.
 //!
-//! Both are checked when the table is defined: what could not be computed for a row is refused
+//! They are checked when the table is defined: what could not be computed for a row is refused
 //! then, and not when the first row comes.
 
 use std::ops::ControlFlow;
 
-use atoll::Schema;
+use atoll::{IndexSpec, Schema};
 use sqlparser::ast::{Expr, Ident, Spanned, visit_expressions, visit_expressions_mut};
 
 use crate::declared::{Check, Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::foreign::ForeignKey;
+use crate::foreign::define::{Child, Written};
 use crate::literal::Literal;
 use crate::prepared::query::Binder;
 use crate::{eval, names};
@@ -19,6 +21,9 @@ use crate::{eval, names};
 pub(crate) struct Rules {
     defaults: Vec<(String, Expr)>,
     checks: Vec<(Option<String>, Expr)>,
+    /// Those that the table has already, and new ones.
+    foreign_keys: Vec<ForeignKey>,
+    written: Vec<Written>,
 }
 
 impl Rules {
@@ -55,13 +60,15 @@ impl Rules {
     /// # Errors
     /// An expression cannot be parsed.
     pub(crate) fn of(declared: &Declared) -> Result<Self, SqlError> {
-        let Declared { defaults, checks } = declared;
+        let Declared { defaults, checks, foreign_keys } = declared;
         let defaults =
             defaults.iter().map(|(column, text)| Ok((column.clone(), expression(text)?)));
         let checks =
             checks.iter().map(|one| Ok((Some(one.name.clone()), expression(&one.condition)?)));
         let defaults = defaults.collect::<Result<_, SqlError>>()?;
-        Ok(Self { defaults, checks: checks.collect::<Result<_, SqlError>>()? })
+        let checks = checks.collect::<Result<_, SqlError>>()?;
+        let (foreign_keys, written) = (foreign_keys.clone(), Vec::new());
+        Ok(Self { defaults, checks, foreign_keys, written })
     }
 
     /// The default of a column.
@@ -79,6 +86,7 @@ impl Rules {
         self.drop_default(column);
         let names_it = |expr: &Expr| columns(expr).iter().any(|ident| names::fold(ident) == column);
         self.checks.retain(|(_, condition)| !names_it(condition));
+        self.foreign_keys.retain(|key| !key.columns.iter().any(|one| one == column));
     }
 
     /// A column has another name.
@@ -88,6 +96,11 @@ impl Rules {
                 new.clone_into(column);
             }
         }
+        let of_keys = self.foreign_keys.iter_mut().flat_map(|key| {
+            let ForeignKey { columns, on_delete_columns, .. } = key;
+            columns.iter_mut().chain(on_delete_columns)
+        });
+        of_keys.filter(|column| *column == old).for_each(|column| new.clone_into(column));
         let rename = |ident: &mut Ident| {
             if names::fold(ident) == old {
                 *ident = Ident::with_quote('"', new);
@@ -122,20 +135,33 @@ impl Rules {
         }
     }
 
-    /// The name of a condition, to be changed.
-    pub(crate) fn check_name(&mut self, name: &str) -> Option<&mut String> {
-        let mut names = self.checks.iter_mut().filter_map(|(name, _)| name.as_mut());
+    /// The name of a condition or a foreign key, to be changed.
+    pub(crate) fn constraint_name(&mut self, name: &str) -> Option<&mut String> {
+        let of_checks = self.checks.iter_mut().filter_map(|(name, _)| name.as_mut());
+        let mut names = of_checks.chain(self.foreign_keys.iter_mut().map(|key| &mut key.name));
         names.find(|one| *one == name)
     }
 
-    /// Drops the condition of a name; returns whether there was one.
-    pub(crate) fn drop_check(&mut self, name: &str) -> bool {
-        let count = self.checks.len();
+    /// Drops the condition or the foreign key of a name; returns whether there was one.
+    pub(crate) fn drop_constraint(&mut self, name: &str) -> bool {
+        let count = self.checks.len() + self.foreign_keys.len();
         self.checks.retain(|(one, _)| one.as_deref() != Some(name));
-        self.checks.len() < count
+        self.foreign_keys.retain(|key| key.name != name);
+        self.checks.len() + self.foreign_keys.len() < count
     }
 
-    /// Checks everything against the columns of the table, which does not exist yet.
+    /// The foreign keys that the table has already.
+    pub(crate) fn foreign_keys(&mut self) -> &mut Vec<ForeignKey> {
+        &mut self.foreign_keys
+    }
+
+    /// Adds a foreign key.
+    pub(crate) fn add_foreign_key(&mut self, key: Written) {
+        self.written.push(key);
+    }
+
+    /// Checks everything against the columns and the indexes of the table, which does not exist
+    /// yet, and against the tables that it refers to.
     ///
     /// # Errors
     /// Names that do not exist, types that do not fit, a name of a constraint that is used twice.
@@ -143,9 +169,10 @@ impl Rules {
         self,
         binder: &Binder<'_>,
         table: &str,
-        schema: Schema,
+        (schema, indexes): (Schema, &[IndexSpec]),
     ) -> Result<Schema, SqlError> {
-        let mut declared = Declared::default();
+        let foreign_keys = self.foreign_keys;
+        let mut declared = Declared { foreign_keys, ..Declared::default() };
         for (column, expr) in self.defaults {
             let at = schema.position(&column).unwrap_or_default();
             match eval::constant(&expr) {
@@ -162,7 +189,7 @@ impl Rules {
         }
         for (name, expr) in self.checks {
             let name = match name {
-                Some(name) if declared.checks.iter().any(|check| check.name == name) => {
+                Some(name) if declared.has_constraint(&name) => {
                     let message = format!("two constraints have the name \"{name}\"");
                     return Err(SqlError::new(SqlErrorKind::Schema, message)
                         .with_cause(Cause::ConstraintExists)
@@ -174,6 +201,11 @@ impl Rules {
             let checked = binder.check_condition(&expr, table, &schema);
             checked.map_err(|error| error.at(expr.span()))?;
             declared.checks.push(Check { name, condition: expr.to_string() });
+        }
+        for written in self.written {
+            let child = Child { name: table, schema: &schema, indexes };
+            let key = written.define(binder.scope, child, &declared)?;
+            declared.foreign_keys.push(key);
         }
         declared.on(schema)
     }
@@ -188,7 +220,7 @@ fn unnamed(table: &str, columns: &[Ident], declared: &Declared) -> String {
         _ => format!("{table}_check"),
     };
     let others = (1..).map(|number| format!("{usual}{number}"));
-    let is_free = |name: &String| !declared.checks.iter().any(|check| check.name == *name);
+    let is_free = |name: &String| !declared.has_constraint(name);
     let free = std::iter::once(usual.clone()).chain(others).find(is_free);
     free.unwrap_or(usual)
 }

@@ -1,5 +1,5 @@
 //! What SQL declares of a table beyond its columns and keys: the values of columns that an `INSERT`
-//! does not name, and conditions for rows.
+//! does not name, conditions for rows, and foreign keys.
 //!
 //! The storage keeps it with the schema as a text that it does not read: JSON, in which expressions
 //! are SQL. `DECLARED-1`: a text with a part that this version does not know is refused, so that no
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
+use crate::foreign::ForeignKey;
 use crate::parse;
 
 /// See the module.
@@ -24,6 +25,9 @@ pub struct Declared {
     /// Conditions of which none may be false for a row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// Columns that refer to rows of other tables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub foreign_keys: Vec<ForeignKey>,
 }
 
 /// A condition for rows.
@@ -62,6 +66,12 @@ impl Declared {
         }
         let text = serde_json::to_string(self).expect("maps and texts can be written as JSON");
         Ok(schema.with_declared(text)?)
+    }
+
+    /// Whether a constraint has this name.
+    pub(crate) fn has_constraint(&self, name: &str) -> bool {
+        self.checks.iter().any(|check| check.name == name)
+            || self.foreign_keys.iter().any(|key| key.name == name)
     }
 
     /// The default of a column.

@@ -73,6 +73,16 @@ pub enum Cause {
     Grouping,
     /// A condition that a table has for its rows would be false.
     CheckViolation,
+    /// A row refers to one that does not exist, or would.
+    ForeignKeyViolation,
+    /// A foreign key to columns that are not unique, or of which there are too many or too few.
+    InvalidForeignKey,
+    /// A name of something of another kind than the statement needs.
+    OtherObject,
+    /// A column that its place does not take.
+    InvalidReference,
+    /// Checks of a table are still to be made in the transaction.
+    PendingChecks,
     /// A division by zero.
     DivisionByZero,
     /// A subquery that stands for a value returned a second row, or a statement came to a row a
@@ -125,13 +135,15 @@ pub struct SqlError {
     state: Option<&'static str>,
     message: String,
     position: Option<(u64, u64)>,
+    detail: Option<String>,
     hint: Option<String>,
 }
 
 impl SqlError {
     /// An error without a place.
     pub(crate) fn new(kind: SqlErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, cause: None, state: None, message: message.into(), position: None, hint: None }
+        let (cause, state, position, detail, hint) = (None, None, None, None, None);
+        Self { kind, cause, state, message: message.into(), position, detail, hint }
     }
 
     /// An error for a feature of SQL that Atoll does not support.
@@ -144,6 +156,12 @@ impl SqlError {
         if self.position.is_none() && span.start.line > 0 {
             self.position = Some((span.start.line, span.start.column));
         }
+        self
+    }
+
+    /// The same error with the values or the objects that it is about.
+    pub(crate) fn with_detail(mut self, detail: String) -> Self {
+        self.detail = Some(detail);
         self
     }
 
@@ -196,6 +214,11 @@ impl SqlError {
         self.position
     }
 
+    /// The values or the objects that it is about.
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+
     /// Advice for the user.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
@@ -218,6 +241,9 @@ impl SqlError {
             let number = line.to_string();
             let gutter = " ".repeat(number.len());
             text.push_str(&format!("\n{gutter} |\n{number} | {source}\n{gutter} | {pad}^"));
+        }
+        if let Some(detail) = &self.detail {
+            text.push_str(&format!("\ndetail: {detail}"));
         }
         if let Some(hint) = &self.hint {
             text.push_str(&format!("\nhint: {hint}"));

@@ -13,6 +13,7 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Toke
 use crate::depth;
 use crate::dialect::AtollDialect;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::foreign::syntax;
 use crate::question_marks;
 use crate::wording::sentence;
 
@@ -81,6 +82,10 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
             None => error,
         }
     };
+    if let Some(parsed) = syntax::set_constraints(&tokens) {
+        return parsed.map_err(placed);
+    }
+    let set_columns = syntax::take_set_columns(&mut tokens);
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
     let extra = take_copy_options(&mut tokens);
     let last = tokens.iter().rfind(|token| !is_space(token)).cloned();
@@ -94,6 +99,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     let mut parsed = parsed.map_err(placed)?;
     if let Statement::CreateTable(create) = &mut parsed {
         create.constraints.extend(indexes.into_iter().map(Into::into));
+        syntax::give_set_columns(create, set_columns);
     }
     if let Statement::Copy { options, .. } = &mut parsed {
         options.extend(extra);

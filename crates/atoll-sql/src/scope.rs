@@ -10,7 +10,9 @@ use atoll::{Catalog, Database, Error, Snapshot, StorageError, Table};
 pub(crate) struct Scope {
     /// The database.
     pub(crate) db: Database,
-    catalog: Arc<Catalog>,
+    /// The version of the database's catalog, or an earlier one.
+    pub(crate) version: u64,
+    pub(crate) catalog: Arc<Catalog>,
 }
 
 impl Scope {
@@ -19,12 +21,13 @@ impl Scope {
     /// # Errors
     /// [`Error::ForkedChild`].
     pub(crate) fn of(db: &Database) -> Result<Self, Error> {
-        Ok(Self { db: db.clone(), catalog: db.catalog()? })
+        let version = db.catalog_version();
+        Ok(Self { db: db.clone(), version, catalog: db.catalog()? })
     }
 
     /// A database as a transaction sees it.
-    pub(crate) fn within(db: &Database, catalog: Arc<Catalog>) -> Self {
-        Self { db: db.clone(), catalog }
+    pub(crate) fn within(db: &Database, version: u64, catalog: Arc<Catalog>) -> Self {
+        Self { db: db.clone(), version, catalog }
     }
 
     /// One of the database's own tables.

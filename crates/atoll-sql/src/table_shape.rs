@@ -12,6 +12,7 @@ use sqlparser::tokenizer::Span;
 use crate::ddl_rules::Rules;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::foreign::define::Written;
 use crate::{names, types};
 
 /// Columns, keys, indexes and rules of a table, which need not fit together yet.
@@ -102,8 +103,8 @@ impl TableShape {
         let refuse = || {
             let message = format!("{constraint} is not supported");
             SqlError::unsupported(message).at(constraint.span()).with_hint(Some(
-                "a table has NOT NULL columns, PRIMARY KEY (a, b), UNIQUE (a, b), CHECK (…) and \
-                 INDEX name (a, b)"
+                "a table has NOT NULL columns, PRIMARY KEY (a, b), UNIQUE (a, b), CHECK (…), \
+                 FOREIGN KEY (a, b) REFERENCES t and INDEX name (a, b)"
                     .to_owned(),
             ))
         };
@@ -118,6 +119,9 @@ impl TableShape {
             }
             TableConstraint::Check(check) => {
                 self.rules.add_check(check.name.as_ref(), &check.expr)?;
+            }
+            TableConstraint::ForeignKey(key) => {
+                self.rules.add_foreign_key(Written::of_table(key));
             }
             TableConstraint::Unique(unique) => {
                 let name = unique.name.as_ref().or(unique.index_name.as_ref()).map(names::fold);
@@ -303,6 +307,9 @@ fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlErr
                 let name = option.name.as_ref().or(check.name.as_ref());
                 rules.add_check(name, &check.expr)?;
             }
+            ColumnOption::ForeignKey(key) => {
+                rules.add_foreign_key(Written::of_column(&name, option.name.as_ref(), key));
+            }
             ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => is_key = true,
             ColumnOption::Unique(one) if one.characteristics.is_none() => {
                 unique = Some(option.name.as_ref().map(names::fold));
@@ -313,7 +320,8 @@ fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlErr
                 ))
                 .at(span)
                 .with_hint(Some(
-                    "a column can be NOT NULL, UNIQUE and PRIMARY KEY, and have DEFAULT and CHECK"
+                    "a column can be NOT NULL, UNIQUE and PRIMARY KEY, and have DEFAULT, CHECK and \
+                     REFERENCES"
                         .to_owned(),
                 )));
             }

@@ -15,6 +15,7 @@ use atoll::{
 };
 
 use crate::error::{ApplyError, Cause, ChangeError, SqlError, SqlErrorKind};
+use crate::foreign::deferred::{Deferred, Modes};
 use crate::interrupt::Interrupt;
 use crate::isolation::Isolation;
 use crate::journal::Journal;
@@ -84,6 +85,7 @@ pub(crate) struct OpenTransaction {
     has_written: bool,
     savepoints: Vec<Savepoint>,
     journal: Journal,
+    deferred: Deferred,
 }
 
 /// See [`OpenTransaction::savepoint`].
@@ -91,6 +93,9 @@ struct Savepoint {
     name: String,
     /// Changes in the journal when it was set.
     changes: usize,
+    /// Checks that were deferred.
+    checks: usize,
+    modes: Modes,
 }
 
 impl OpenTransaction {
@@ -116,6 +121,7 @@ impl OpenTransaction {
             has_written: false,
             savepoints: Vec::new(),
             journal: Journal::default(),
+            deferred: Deferred::default(),
         })
     }
 
@@ -185,7 +191,8 @@ impl OpenTransaction {
             self.has_written |= writes;
             let has_savepoint = !self.savepoints.is_empty();
             let journal = Some(&mut self.journal).filter(|_| has_savepoint);
-            let how = How { read_committed, journal, ..How::serializable(interrupt) };
+            let deferred = Some(&mut self.deferred);
+            let how = How { read_committed, journal, deferred, ..How::serializable(interrupt) };
             let mut ran = run::run(prepared, around, &mut self.transaction, how);
             if ran.is_ok()
                 && read_committed
@@ -328,6 +335,51 @@ impl OpenTransaction {
         }
     }
 
+    /// `SET CONSTRAINTS`: foreign keys of these names, or all, are checked when the transaction
+    /// commits, or from now on behind each statement.
+    ///
+    /// # Errors
+    /// As [`OpenTransaction::apply`]; one is violated.
+    pub(crate) fn set_constraints(
+        &mut self,
+        names: Option<&[String]>,
+        deferred: bool,
+        interrupt: &Interrupt,
+    ) -> Result<(), SqlError> {
+        self.check()?;
+        self.deferred.modes.set(names, deferred);
+        self.make_checks(interrupt, false)
+    }
+
+    /// Whether checks of a table are still to be made.
+    pub(crate) fn has_checks_of(&self, table: &str) -> bool {
+        self.deferred.concerns(table)
+    }
+
+    /// Makes the checks that are due, at the end of the transaction all.
+    fn make_checks(&mut self, interrupt: &Interrupt, is_end: bool) -> Result<(), SqlError> {
+        if self.deferred.len() == 0 {
+            return Ok(());
+        }
+        let hold = run::hold(self.isolation == Isolation::ReadCommitted, false);
+        let how = (hold, !self.savepoints.is_empty() && !is_end, is_end);
+        let mut deferred = std::mem::take(&mut self.deferred);
+        let mut violated = None;
+        let made = self.with_patience(interrupt, |transaction| {
+            match deferred.make(transaction, interrupt, how) {
+                Ok(()) => Ok(()),
+                Err(Stop::Transaction(end)) => Err(end),
+                Err(Stop::Error(error)) => {
+                    violated = Some(error);
+                    Ok(())
+                }
+                Err(Stop::TooManyRows | Stop::Passed) => Ok(()),
+            }
+        });
+        self.deferred = deferred;
+        made.and(violated.map_or(Ok(()), Err))
+    }
+
     fn check_may_write(&self, writes: bool) -> Result<(), SqlError> {
         if writes && self.read_only { Err(read_only()) } else { Ok(()) }
     }
@@ -348,7 +400,8 @@ impl OpenTransaction {
     /// An earlier statement failed.
     pub(crate) fn savepoint(&mut self, name: String) -> Result<(), SqlError> {
         self.check()?;
-        self.savepoints.push(Savepoint { name, changes: self.journal.len() });
+        let (checks, modes) = (self.deferred.len(), self.deferred.modes.clone());
+        self.savepoints.push(Savepoint { name, changes: self.journal.len(), checks, modes });
         Ok(())
     }
 
@@ -380,7 +433,10 @@ impl OpenTransaction {
         }
         self.savepoints.truncate(at + 1);
         self.failed = true;
-        let undone = self.journal.undo(&mut self.transaction, self.savepoints[at].changes);
+        let Savepoint { changes, checks, modes, .. } = &self.savepoints[at];
+        self.deferred.truncate(*checks);
+        self.deferred.modes.clone_from(modes);
+        let undone = self.journal.undo(&mut self.transaction, *changes);
         self.transaction.park();
         undone.map_err(|end| failure(end.into()))?;
         self.failed = false;
@@ -448,11 +504,16 @@ impl OpenTransaction {
     /// transaction was rolled back instead.
     ///
     /// # Errors
-    /// The transaction was aborted at its end.
-    pub(crate) fn commit(mut self, durability: Choice) -> Result<bool, SqlError> {
+    /// A foreign key is violated; the transaction was aborted at its end.
+    pub(crate) fn commit(
+        mut self,
+        durability: Choice,
+        interrupt: &Interrupt,
+    ) -> Result<bool, SqlError> {
         if self.failed {
             return Ok(false);
         }
+        self.make_checks(interrupt, true)?;
         self.transaction.set_durability(durability);
         self.transaction.commit().map_err(|error| failure(error.into()))?;
         Ok(true)

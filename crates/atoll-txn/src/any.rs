@@ -325,6 +325,11 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
         Ok(self.call()?.release_reads())
     }
 
+    fn keep_reads(&mut self) -> Result<(), OpError> {
+        self.call()?.keep_reads();
+        Ok(())
+    }
+
     fn read_past(&mut self, is_on: bool) -> Result<Option<u64>, OpError> {
         Ok(self.call()?.read_past(is_on))
     }

@@ -108,6 +108,7 @@ pub trait AnyTxn<M: Machine>: Send {
         body: Visitor<'_, M>,
     ) -> Result<(), OpError>;
     fn release_reads(&mut self) -> Result<bool, OpError>;
+    fn keep_reads(&mut self) -> Result<(), OpError>;
     fn read_past(&mut self, is_on: bool) -> Result<Option<u64>, OpError>;
     fn await_passed(&mut self) -> Result<(), OpError>;
     fn set_patience(&mut self, patience: Option<Patience>) -> Result<(), OpError>;

@@ -326,6 +326,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// [can](Scheme::RELEASES_READS) do so.
     fn release_reads(&self, _local: &mut Self::Local, _states: &impl StatesOf<Self, M>) {}
 
+    /// Keeps what the transaction has read so far beyond [`Scheme::release_reads`].
+    fn keep_reads(&self, _local: &mut Self::Local) {}
+
     /// Makes reads pass by the rows that other transactions hold, as if they were absent, or ends
     /// that. Returns how many rows were passed by. The transaction must not rely on those reads.
     /// Only for a scheme that [can](Scheme::RELEASES_READS) release reads.

@@ -13,6 +13,7 @@ use super::parameters::ParameterType;
 use super::{Prepared, parameters};
 use crate::depth;
 use crate::error::SqlError;
+use crate::foreign::references;
 use crate::idle::Idle;
 use crate::literal::Literal;
 
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     statements: RwLock<HashMap<Box<str>, Arc<Known>>>,
     idle: Mutex<Vec<atoll::Session>>,
     kept: AtomicUsize,
+    /// Which tables refer to which.
+    pub(crate) references: references::Kept,
     /// Set when a session has limited the time between two statements.
     watch: OnceLock<Option<Idle>>,
 }

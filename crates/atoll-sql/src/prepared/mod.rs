@@ -46,6 +46,8 @@ pub(crate) struct Prepared {
     pub(crate) subqueries: Vec<Node>,
     /// The tables that it accesses.
     pub(crate) tables: Vec<Table>,
+    /// Of a change: the version of the catalog that it is bound to (`FOREIGN-2`).
+    pub(crate) version: Option<u64>,
     /// Runs that still go to a snapshot, see [`Prepared::note_long`].
     on_snapshot: AtomicU32,
     /// Runs that still name all partitions, see [`Prepared::note_elsewhere`].
@@ -156,7 +158,8 @@ impl Prepared {
         tables.sort_by(|one, other| one.name().cmp(other.name()));
         tables.dedup_by(|one, other| one.name() == other.name());
         let (on_snapshot, on_all_partitions) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { body, slots, lists, subqueries, tables, on_snapshot, on_all_partitions }
+        let version = None;
+        Self { body, slots, lists, subqueries, tables, version, on_snapshot, on_all_partitions }
     }
 
     /// A query that only a snapshot can answer.
@@ -168,6 +171,14 @@ impl Prepared {
     pub(crate) fn checks(&self) -> Option<&change::Checks> {
         match &self.body {
             Body::Change(change) => change.checks.as_ref(),
+            Body::Query(_) | Body::NotShort(_) => None,
+        }
+    }
+
+    /// The foreign keys that it has to keep.
+    pub(crate) fn foreign(&self) -> Option<&change::Foreign> {
+        match &self.body {
+            Body::Change(change) => change.foreign.as_ref(),
             Body::Query(_) | Body::NotShort(_) => None,
         }
     }

@@ -14,7 +14,7 @@ use crate::short::scalar::Surroundings;
 /// The partitions of the rows that a statement looks up or inserts by keys that are known before it
 /// runs; `None` if it may access any.
 pub(crate) fn of(prepared: &Prepared, around: &Surroundings) -> Option<Vec<u32>> {
-    if !prepared.subqueries.is_empty() {
+    if !prepared.subqueries.is_empty() || prepared.foreign().is_some() {
         return None;
     }
     let mut found = Vec::new();

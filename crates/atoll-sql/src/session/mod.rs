@@ -3,6 +3,7 @@
 mod alone;
 mod alter;
 mod bound;
+mod constraints;
 mod describe;
 mod direct;
 mod idle;
@@ -22,6 +23,7 @@ use atoll::{Database, Snapshot};
 use sqlparser::ast::{ObjectType, Set, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
+use crate::foreign::syntax::SetConstraints;
 use crate::idle::Slot;
 use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};
@@ -330,6 +332,9 @@ impl SqlSession {
             }
             Statement::Deallocate { name, .. } => self.deallocate(&name),
             Statement::Set(set) => {
+                if let Some(said) = SetConstraints::of(&set) {
+                    return self.set_constraints(&said);
+                }
                 if let Some(level) = isolation::default_level(&set)? {
                     return self.set_modes(Modes { isolation: Some(level), read_only: None }, true);
                 }

@@ -10,7 +10,8 @@ impl SqlSession {
     pub(super) fn scope(&self) -> Result<Scope, SqlError> {
         match &self.target {
             Target::Database { db, open: Some(open) } if open.has_definitions() => {
-                Ok(Scope::within(db, open.catalog()))
+                let version = db.catalog_version();
+                Ok(Scope::within(db, version, open.catalog()))
             }
             Target::Database { db, .. } => Ok(Scope::of(db)?),
             Target::Snapshot(_) => {

@@ -5,10 +5,12 @@ use sqlparser::ast::{CreateTable, Statement};
 
 use super::{Outcome, SqlSession, Target};
 use crate::ddl;
-use crate::error::{ApplyError, SqlError, SqlErrorKind};
+use crate::declared::Declared;
+use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
+use crate::foreign::{define, references};
 use crate::names;
 use crate::prepared::query::Binder;
-use crate::txn::read_only;
+use crate::txn::{OpenTransaction, read_only};
 
 /// Attempts of a definition that conflicts with others.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -25,7 +27,11 @@ impl SqlSession {
         let (_, span) = names::table_name(&create.name)?;
         let binder = Binder { scope: &scope, interrupt: &interrupt };
         if let Some(new) = ddl::new_table(&binder, create)? {
+            let keys = Declared::of(&new.schema)?.foreign_keys;
+            let parents = define::parents(&scope, &new.name, &keys)?;
             let made = self.define(&mut |transaction| {
+                // No statement may go on that knows nothing of the foreign keys (`FOREIGN-2`).
+                parents.iter().try_for_each(|parent| transaction.lock_table(parent))?;
                 transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
                 Ok(())
             });
@@ -37,7 +43,7 @@ impl SqlSession {
     /// Carries out `DROP TABLE`.
     ///
     /// # Errors
-    /// A table that does not exist; others use one, and the statement does not wait for them, or
+    /// A table that does not exist, or that another one refers to; others use one, and the statement does not wait for them, or
     /// not any longer.
     pub(super) fn drop_tables(&mut self, statement: &Statement) -> Result<Outcome, SqlError> {
         let Statement::Drop { if_exists, names, purge, temporary, table, .. } = statement else {
@@ -58,11 +64,24 @@ impl SqlSession {
                 Err(error) => return Err(error),
             }
         }
-        if !tables.is_empty() {
-            self.define(&mut |transaction| {
-                Ok(tables.iter().try_for_each(|table| transaction.drop_table(table))?)
-            })?;
+        if tables.is_empty() {
+            return Ok(Outcome::done("DROP TABLE", 0));
         }
+        if let Target::Database { open: Some(open), .. } = &self.target {
+            tables.iter().try_for_each(|table| without_checks(open, table))?;
+        }
+        let names: Vec<&str> = tables.iter().map(Table::name).collect();
+        let mut refused = None;
+        let dropped = self.define(&mut |transaction| {
+            tables.iter().try_for_each(|table| transaction.lock_table(table))?;
+            refused = still_needed(transaction, &names).err();
+            if refused.is_some() {
+                return Err(TxnError::Abort(AbortReason::Requested));
+            }
+            tables.iter().try_for_each(|table| transaction.drop_table(table))
+        });
+        refused.map_or(Ok(()), Err)?;
+        dropped?;
         Ok(Outcome::done("DROP TABLE", 0))
     }
 
@@ -106,4 +125,20 @@ impl SqlSession {
         let message = format!("the statement was aborted {ATTEMPTS_MAX} times by others");
         Err(SqlError::new(SqlErrorKind::Aborted, message))
     }
+}
+
+/// Checks that no other table refers to one of these.
+fn still_needed(transaction: &Transaction, names: &[&str]) -> Result<(), SqlError> {
+    let dependent = references::dependent(&transaction.catalog(), names)?;
+    if dependent.is_empty() { Ok(()) } else { Err(references::still_needed(&dependent)) }
+}
+
+/// Checks that no check of a table's rows is still to be made.
+fn without_checks(open: &OpenTransaction, table: &Table) -> Result<(), SqlError> {
+    if !open.has_checks_of(table.name()) {
+        return Ok(());
+    }
+    let name = table.name();
+    let message = format!("cannot DROP TABLE \"{name}\" because it has pending trigger events");
+    Err(SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::PendingChecks))
 }

@@ -150,7 +150,8 @@ impl SqlSession {
     }
 
     pub(super) fn commit(&mut self) -> Result<Outcome, SqlError> {
-        let committed = self.take_open()?.commit(self.settings.now().durability);
+        let interrupt = self.interrupt();
+        let committed = self.take_open()?.commit(self.settings.now().durability, &interrupt);
         self.settings.end(matches!(committed, Ok(true)));
         Ok(Outcome::done(if committed? { "COMMIT" } else { "ROLLBACK" }, 0))
     }

@@ -28,6 +28,8 @@ pub struct LockList {
     /// for those of `replaced`.
     shared: Vec<Place>,
     exclusive: Vec<Place>,
+    /// How many of the first elements of `shared` stay until everything is unlocked.
+    kept: usize,
     /// How many elements of a long list `shared` were replaced by exclusive locks: they are removed
     /// together, since looking for each would take time by the square of the list.
     replaced: usize,
@@ -177,8 +179,9 @@ impl LockList {
             }
             return Ok(());
         }
-        let hashed = &self.shared[..self.hashed.shared];
-        self.hashed.shared -= hashed.iter().filter(|held| **held == place).count();
+        let times = |held: &[Place]| held.iter().filter(|held| **held == place).count();
+        self.hashed.shared -= times(&self.shared[..self.hashed.shared]);
+        self.kept -= times(&self.shared[..self.kept]);
         self.shared.retain(|held| *held != place);
         if let Some(share) = self.by_place.get_mut(&place) {
             share.times = 0;
@@ -192,7 +195,11 @@ impl LockList {
     fn remove_replaced(&mut self) {
         if self.replaced > 0 {
             let by_place = &self.by_place;
-            self.shared.retain(|place| !by_place.get(place).is_some_and(|share| share.exclusive));
+            let stays =
+                |place: &Place| !by_place.get(place).is_some_and(|share| share.exclusive);
+            let kept = &self.shared[..self.kept];
+            self.kept = kept.iter().filter(|place| stays(place)).count();
+            self.shared.retain(stays);
             self.replaced = 0;
         }
     }
@@ -211,30 +218,36 @@ impl LockList {
             .or_else(|_| lock.check_sole_reader(self.share_of::<M>(place).times))
     }
 
-    /// Unlocks what is held shared.
+    /// Keeps what is held shared now beyond [`LockList::unlock_shared`].
+    pub fn keep_shared(&mut self) {
+        self.kept = self.shared.len();
+    }
+
+    /// Unlocks what is held shared and not kept.
     pub fn unlock_shared<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
         self.unlock_shared_and(states, |_| ());
     }
 
-    /// Unlocks what is held shared, then hands its places to `tell`.
+    /// Unlocks what is held shared and not kept, then hands its places to `tell`.
     pub fn unlock_shared_and<M: Machine>(
         &mut self,
         states: &impl States<Lock<M>, Lock<M>>,
         tell: impl FnOnce(&[Place]),
     ) {
         self.remove_replaced();
-        M::work(self.shared.len() * work::ENTRY);
+        let released = &self.shared[self.kept..];
+        M::work(released.len() * work::ENTRY);
         let mut row = states.rows();
-        self.shared.iter().for_each(|place| {
+        released.iter().for_each(|place| {
             let lock = if place.is_row() { row(*place) } else { states.gap(*place) };
             lock.unlock_shared();
         });
-        tell(&self.shared);
-        self.shared.clear();
+        tell(released);
+        self.shared.truncate(self.kept);
         // The table of a large list is built again when it is needed.
         self.by_place.clear();
         self.hashed = Count::default();
-        if self.shared.capacity() > KEPT_MAX {
+        if self.shared.capacity() > KEPT_MAX && self.kept == 0 {
             self.shared = Vec::new();
         }
     }
@@ -261,6 +274,7 @@ impl LockList {
         tell(self);
         self.shared.clear();
         self.exclusive.clear();
+        self.kept = 0;
         if self.shared.capacity().max(self.exclusive.capacity()) > KEPT_MAX {
             *self = Self::default();
         } else if !self.by_place.is_empty() {
@@ -333,6 +347,39 @@ mod tests {
             list.unlock_all(&locks);
             assert!(list.is_empty() && list.by_place.is_empty());
             assert!(locks.0.iter().all(|lock| !lock.is_held()));
+        }
+    }
+
+    #[test]
+    fn what_is_kept_stays_until_the_end_and_may_become_exclusive() {
+        for others in [0, 2 * SCAN_MAX as u64] {
+            let locks = Locks::new(ROWS as usize, |_| ());
+            let mut list = LockList::default();
+            let share = |list: &mut LockList, row: u64| {
+                assert_eq!(list.lock_shared(place(row), &locks.0[row as usize], 0), Ok(()));
+            };
+            (0..3).chain(3..3 + others).for_each(|row| share(&mut list, row));
+            list.keep_shared();
+            (1..5).chain(150..160).for_each(|row| share(&mut list, row));
+            // One that is kept, one that is kept and was asked for again, and one that is not.
+            for row in [0, 1, 155] {
+                let lock = &locks.0[row as usize];
+                assert_eq!(list.lock_exclusive(place(row), lock, 0), Ok(()));
+            }
+            for _ in 0..2 {
+                list.unlock_shared(&locks);
+                let mut holds = |row: &u64| {
+                    list.share_of::<Native>(place(*row)) != Share::default()
+                };
+                let held: Vec<u64> = (0..ROWS).filter(|row| holds(row)).collect();
+                let expected: Vec<u64> = (0..3 + others).chain([155]).collect();
+                assert_eq!(held, expected);
+            }
+            list.unlock_all(&locks);
+            assert!(locks.0.iter().all(|lock| !lock.is_held()));
+            share(&mut list, 7);
+            list.unlock_shared(&locks);
+            assert!(list.is_empty());
         }
     }
 

@@ -206,6 +206,14 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         S::RELEASES_READS
     }
 
+    /// Keeps what the transaction has read so far, see [`Scheme::keep_reads`].
+    pub fn keep_reads(&mut self) {
+        let Self { engine, txn, .. } = self;
+        if S::RELEASES_READS && txn.phase == Phase::Open {
+            engine.scheme.keep_reads(&mut txn.local);
+        }
+    }
+
     /// Checks that the reads of the transaction so far are consistent, see
     /// [`Scheme::is_consistent`].
     ///

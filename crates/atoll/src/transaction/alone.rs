@@ -6,6 +6,7 @@
 //!   do not meet.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use atoll_log::LogError;
 use atoll_storage::{Schema, StorageError};
@@ -165,6 +166,12 @@ impl Transaction {
     /// Whether it has created or dropped tables: names may mean something else to it.
     pub fn has_definitions(&self) -> bool {
         self.alone.defines()
+    }
+
+    /// The version of the database's catalog. Once the transaction uses a table, a definition of
+    /// another transaction that had the table alone has raised it.
+    pub fn committed_catalog_version(&self) -> u64 {
+        self.core.catalog_version.load(Ordering::Acquire)
     }
 
     /// The tables as the transaction sees them: with those that it has created, and without those

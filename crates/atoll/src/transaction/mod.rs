@@ -282,6 +282,15 @@ impl Transaction {
         self.change(|txn| txn.release_reads())
     }
 
+    /// Keeps what it has read and still holds: [`Transaction::release_reads`] does not let go of it,
+    /// so no other transaction changes those rows before this one ends.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    pub fn keep_reads(&mut self) -> TxnResult<()> {
+        self.change(|txn| txn.keep_reads())
+    }
+
     /// Makes reads pass by the rows that other transactions hold, as if there were none, or ends
     /// that. Returns how many rows were passed by before. Such reads find rows that can be had at
     /// once; the transaction is not serializable if it relies on them. `None`, without any effect,

@@ -10,7 +10,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::target::{Target, assignments, is_default, named, refuse, relation, select};
-use super::{Cell, Change, Checks, Conflict, Delivery, NewValues, Returning, Source, Verb};
+use super::{Cell, Change, Checks, Conflict, Delivery, Doing, NewValues, Returning, Source, Verb};
 use crate::declared::Declared;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::live::{EXCLUDED, TARGET};
@@ -67,8 +67,13 @@ impl Binder<'_> {
                     .into());
             }
         };
+        let update = on_conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
+        let set = update.map(|update| update.columns.iter().map(|(column, _)| *column));
+        let set: Option<Vec<usize>> = set.map(Iterator::collect);
+        let doing = set.as_ref().map_or(Doing::Insert, |set| Doing::InsertOrUpdate(set));
+        let foreign = self.foreign(&target.table, doing, compiler)?;
         let verb = Verb::Insert { rows, on_conflict };
-        Ok(Change { table: target.table, verb, checks, returning })
+        Ok(Change { table: target.table, verb, checks, foreign, returning })
     }
 
     fn insert_target(&self, insert: &Insert) -> Result<Target, SqlError> {
@@ -97,7 +102,7 @@ impl Binder<'_> {
     }
 
     /// Rows that are written out, with defaults where nothing is written.
-    fn written(
+    pub(super) fn written(
         &self,
         given: &[Row<'_>],
         declared: &Declared,
@@ -247,9 +252,9 @@ impl Binder<'_> {
 }
 
 /// A row that is written out: values of some columns.
-struct Row<'r> {
-    written: &'r [Expr],
-    columns: &'r [usize],
+pub(super) struct Row<'r> {
+    pub(super) written: &'r [Expr],
+    pub(super) columns: &'r [usize],
 }
 
 /// The rows of `VALUES`, with values for these columns, or for the first of them.

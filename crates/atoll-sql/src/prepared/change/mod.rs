@@ -12,6 +12,7 @@
 mod beside;
 mod checks;
 mod copy;
+mod foreign;
 mod insert;
 mod lock;
 mod target;
@@ -29,6 +30,7 @@ use sqlparser::tokenizer::Span;
 use self::beside::Beside;
 pub(crate) use self::checks::Checks;
 pub(crate) use self::copy::Copied;
+pub(crate) use self::foreign::{Concerned, Doing, Foreign, Reference};
 use self::target::{Target, assignments, named, refuse, select};
 use super::query::Binder;
 use super::wanted::Wanted;
@@ -50,6 +52,8 @@ pub(crate) struct Change {
     pub(crate) verb: Verb,
     /// The conditions for the new rows.
     pub(crate) checks: Option<Checks>,
+    /// The foreign keys that it has to keep.
+    pub(crate) foreign: Option<Foreign>,
     /// The columns that it returns of each changed row.
     pub(crate) returning: Option<Returning>,
 }
@@ -185,7 +189,9 @@ impl Binder<'_> {
             Statement::Delete(delete) => self.delete(delete, &mut compiler)?,
             other => return Err(SqlError::unsupported(format!("{other} is no change")).into()),
         };
-        Ok(Prepared::new(Body::Change(Box::new(change)), compiler))
+        let mut prepared = Prepared::new(Body::Change(Box::new(change)), compiler);
+        prepared.version = Some(self.scope.version);
+        Ok(prepared)
     }
 
     /// Plans a query over the target and compiles it. With `gives`, the caller gives the rows of
@@ -271,8 +277,10 @@ impl Binder<'_> {
             new.with_checks(checks.as_ref())
         };
         let again = again.map(new);
+        let set: Vec<usize> = columns.iter().map(|(column, _)| *column).collect();
+        let foreign = self.foreign(&target.table, Doing::Update(&set), compiler)?;
         let verb = Verb::Update(Assignments { find, again, columns });
-        Ok(Change { table: target.table, verb, checks, returning })
+        Ok(Change { table: target.table, verb, checks, foreign, returning })
     }
 
     /// The plans for new values of the rows for which a condition holds.
@@ -332,8 +340,9 @@ impl Binder<'_> {
             }
             false => None,
         };
+        let foreign = self.foreign(&target.table, Doing::Delete, compiler)?;
         let verb = Verb::Delete { find, again };
-        Ok(Change { table: target.table, verb, checks: None, returning })
+        Ok(Change { table: target.table, verb, checks: None, foreign, returning })
     }
 }
 

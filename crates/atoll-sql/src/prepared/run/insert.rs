@@ -113,6 +113,7 @@ impl Runner<'_> {
             if self.checks.is_some() {
                 some.chunks(width).try_for_each(|row| self.check(table, row))?;
             }
+            self.store(some, None)?;
             if self.how.journal.is_some() {
                 // One that meets another row has to be told from those before it.
                 some.chunks(width).try_for_each(|row| self.insert_row(table, row))?;
@@ -124,6 +125,21 @@ impl Runner<'_> {
             rows.chunks(width).try_for_each(|row| returned.add(row, self))?;
         }
         Ok((rows.len() / width) as u64)
+    }
+
+    /// Rows are about to be stored, or one that was `old`.
+    pub(super) fn store(&mut self, rows: &[Value], old: Option<&[Value]>) -> Result<(), Stop> {
+        match &mut self.keeper {
+            Some(keeper) => keeper.store(self.transaction, self.at, rows, old),
+            None => Ok(()),
+        }
+    }
+
+    /// A row has gone, or has become `new`.
+    pub(super) fn gone(&mut self, old: &[Value], new: Option<&[Value]>) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.gone(self.at, old, new);
+        }
     }
 
     /// Inserts a row and notes it.
@@ -189,6 +205,7 @@ impl Runner<'_> {
                 (None, true) => self.row_in_the_way(table, row)?,
             };
             let Some(key) = there else {
+                self.store(row, None)?;
                 self.insert_row(table, row)?;
                 touched.insert(GroupKey(key_of(table, row)));
                 changed += 1;

@@ -1,6 +1,7 @@
 //! Running bound statements on a transaction.
 
 mod copy;
+mod foreign;
 mod insert;
 mod lock;
 mod update;
@@ -9,11 +10,14 @@ pub(crate) use self::insert::value_of;
 
 use std::borrow::Cow;
 
-use atoll::{Table, Transaction, Value};
+use atoll::{Error, Table, Transaction, TxnError, Value};
 
-use super::change::{Change, Checks, Verb};
+use self::foreign::Keeper;
+use super::change::{Change, Checks, Foreign, Verb};
 use super::{Body, Prepared};
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::foreign::deferred::{Deferred, Modes};
+use crate::foreign::find::Hold;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::literal::Literal;
@@ -41,13 +45,17 @@ pub(crate) struct How<'r> {
     pub(crate) read_committed: bool,
     /// Where changes are noted, if they may have to be undone.
     pub(crate) journal: Option<&'r mut Journal>,
+    /// Where checks go that are made when the transaction commits, if it goes on behind the
+    /// statement.
+    pub(crate) deferred: Option<&'r mut Deferred>,
 }
 
 impl<'r> How<'r> {
     /// A statement of a serializable transaction, to the end.
     pub(crate) fn serializable(interrupt: &'r Interrupt) -> Self {
-        let (rows_left, read_committed) = (u64::MAX, false);
-        Self { interrupt, rows_left, delivered: None, read_committed, journal: None }
+        let (rows_left, delivered, read_committed) = (u64::MAX, None, false);
+        let (journal, deferred) = (None, None);
+        Self { interrupt, rows_left, delivered, read_committed, journal, deferred }
     }
 }
 
@@ -61,6 +69,9 @@ struct Runner<'r> {
     around: Cow<'r, Surroundings>,
     /// The conditions for new rows.
     checks: Option<&'r Checks>,
+    /// The foreign keys of the tables that it changes, and the place of the table that it is at.
+    keeper: Option<Keeper<'r>>,
+    at: usize,
     how: How<'r>,
     /// Reads pass by the rows that others hold; then the statement waits and starts again.
     passes: bool,
@@ -84,7 +95,9 @@ pub(crate) fn run<'r>(
     }
     let passes = how.read_committed;
     let checks = prepared.checks();
-    let mut runner = Runner { transaction, around: Cow::Borrowed(around), checks, how, passes };
+    let keeper = prepared.foreign().map(|foreign| keeper(foreign, prepared, &how));
+    let around = Cow::Borrowed(around);
+    let mut runner = Runner { transaction, around, checks, keeper, at: 0, how, passes };
     let ran = runner.use_tables(prepared).and_then(|()| runner.run(prepared));
     if !is_patient {
         // One that was rolled back asks no more.
@@ -94,6 +107,27 @@ pub(crate) fn run<'r>(
         }
     }
     ran
+}
+
+/// What keeps the foreign keys of a statement.
+fn keeper<'f>(foreign: &'f Foreign, prepared: &Prepared, how: &How<'_>) -> Keeper<'f> {
+    let modes = how.deferred.as_ref().map_or_else(Modes::default, |one| one.modes.clone());
+    let needs_its_reads = match &prepared.body {
+        Body::Change(change) => {
+            matches!(&change.verb, Verb::Update(assignments) if assignments.again.is_none())
+        }
+        _ => false,
+    };
+    Keeper::new(foreign, modes, hold(how.read_committed, needs_its_reads))
+}
+
+/// How parents are held.
+pub(crate) fn hold(read_committed: bool, needs_its_reads: bool) -> Hold {
+    match (read_committed, needs_its_reads) {
+        (false, _) => Hold::Reads,
+        (true, false) => Hold::Parents,
+        (true, true) => Hold::All,
+    }
 }
 
 /// Collects what `RETURNING` returns.
@@ -189,7 +223,16 @@ impl Runner<'_> {
         for table in &prepared.tables {
             self.transaction.use_table(table)?;
         }
-        Ok(())
+        // Another definition may have made a foreign key that the change has to keep (`FOREIGN-2`).
+        match (prepared.version, &prepared.body) {
+            (Some(version), Body::Change(change))
+                if version != self.transaction.committed_catalog_version() =>
+            {
+                let name = change.table.name().to_owned();
+                Err(TxnError::from(Error::TableChanged(name)).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn run(&mut self, prepared: &Prepared) -> Result<Ran, Stop> {
@@ -275,6 +318,7 @@ impl Runner<'_> {
             }
             Verb::Copy(copied) => self.copy(&change.table, copied)?,
         };
+        self.finish()?;
         Ok(Ran { changed, rows: returned.rows })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use atoll::{DataType, Table, Value};
 
+use super::foreign::held;
 use super::{Returned, Runner, check, fit, given};
 use crate::prepared::change::{Assignments, NewValues};
 use crate::prepared::wanted::Wanted;
@@ -93,8 +94,13 @@ impl Runner<'_> {
         let checks = self.checks;
         let check = |row: &[Value]| check(checks, table, row, around, interrupt);
         let is_noted = self.how.journal.is_some();
-        if moves || is_noted && in_unique_index(table, columns) {
-            let Some(old) = self.transaction.read(table, key)? else { return Ok(None) };
+        let is_kept = self.keeper.is_some();
+        if moves || is_kept || is_noted && in_unique_index(table, columns) {
+            let old = match is_kept {
+                true => held(self.transaction, table, key)?,
+                false => self.transaction.read(table, key)?,
+            };
+            let Some(old) = old else { return Ok(None) };
             return match new_values(&old)? {
                 Some(values) => self.set_row(table, key, values),
                 None => Ok(None),
@@ -147,7 +153,11 @@ impl Runner<'_> {
         values: Vec<(usize, Value)>,
     ) -> Result<Option<Vec<Value>>, Stop> {
         let schema = table.schema();
-        let Some(old) = self.transaction.read(table, key)? else { return Ok(None) };
+        let old = match self.keeper {
+            Some(_) => held(self.transaction, table, key)?,
+            None => self.transaction.read(table, key)?,
+        };
+        let Some(old) = old else { return Ok(None) };
         let mut row = old.clone();
         let mut moves = false;
         for (column, value) in &values {
@@ -158,8 +168,9 @@ impl Runner<'_> {
         if self.how.journal.is_some() {
             self.check_unique_but(table, &row, key)?;
         }
+        self.store(&row, Some(&old))?;
         if moves {
-            self.delete_row(table, key, Some(old))?;
+            self.delete_row(table, key, Some(old.clone()))?;
             self.insert_row(table, &row)?;
         } else {
             self.transaction.update(table, key, &values)?;
@@ -168,6 +179,7 @@ impl Runner<'_> {
                 journal.updated(table, key, old.collect());
             }
         }
+        self.gone(&old, Some(&row));
         Ok(Some(row))
     }
 
@@ -195,12 +207,14 @@ impl Runner<'_> {
             }
             let wants_row = returned.wants_rows() || self.how.journal.is_some();
             let old = match wants_row {
+                _ if self.keeper.is_some() => held(self.transaction, table, key)?,
                 true => self.transaction.read(table, key)?,
                 false => None,
             };
             if self.delete_row(table, key, old.clone())? {
                 deleted += 1;
                 if let Some(old) = old {
+                    self.gone(&old, None);
                     returned.add_with(&old, beside, self)?;
                 }
             }

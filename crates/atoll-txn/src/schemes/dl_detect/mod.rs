@@ -124,6 +124,10 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         });
     }
 
+    fn keep_reads(&self, local: &mut Local) {
+        local.locks.keep_shared();
+    }
+
     fn read_past(&self, local: &mut Local, is_on: bool) -> u64 {
         let passed = local.passed.take().unwrap_or(0);
         local.passed = is_on.then_some(passed);
