@@ -159,7 +159,7 @@ pub(crate) fn check_names<'k>(
         let mut named = keys.clone().filter(|key| key.name == *name).peekable();
         let (message, cause) = if named.peek().is_none() {
             (format!("constraint \"{name}\" does not exist"), Cause::UnknownObject)
-        } else if named.any(|key| key.timing == Timing::Immediate) {
+        } else if named.any(|key| !key.timing.is_deferrable()) {
             (format!("constraint \"{name}\" is not deferrable"), Cause::OtherObject)
         } else {
             continue;

@@ -94,4 +94,9 @@ impl Timing {
     fn is_immediate(&self) -> bool {
         *self == Self::Immediate
     }
+
+    /// Whether it may be checked when the transaction commits.
+    pub(crate) fn is_deferrable(self) -> bool {
+        self != Self::Immediate
+    }
 }

@@ -11,6 +11,7 @@ mod durability;
 mod expressions;
 mod files;
 mod first_statement;
+mod foreign_keys;
 mod infer;
 mod isolation;
 mod limits;
@@ -43,11 +44,12 @@ fn session(script: &str) -> SqlSession {
 }
 
 /// The tag of a statement that succeeds.
+#[track_caller]
 fn tag(session: &mut SqlSession, sql: &str) -> String {
     match session.execute(sql) {
         Ok(Outcome::Done { tag, .. }) => tag,
         Ok(_) => panic!("{sql} returned rows"),
-        Err(error) => panic!("{}", error.render(sql)),
+        Err(error) => panic!("{sql}: {}", error.render(sql)),
     }
 }
 

@@ -56,7 +56,8 @@ impl Binder<'_> {
         let checks = self.checks(into, &Declared::of(into.schema())?, &mut compiler)?;
         let copied = Copied { from: from.clone(), node, types };
         let (table, verb) = (into.clone(), Verb::Copy(copied));
-        let change = Change { table, verb, checks, returning: None };
+        let foreign = self.foreign(into, Doing::Adopt(unchecked), &mut compiler)?;
+        let change = Change { table, verb, checks, foreign, returning: None };
         Ok(Prepared::new(Body::Change(Box::new(change)), compiler))
     }
 }

@@ -160,10 +160,8 @@ impl Graph<'_, '_> {
         declared: &Declared,
         doing: Doing<'_>,
     ) -> Result<usize, Unbound> {
-        let keys = declared
-            .foreign_keys
-            .iter()
-            .filter(|key| doing.concerns_key(&positions(table.schema(), &key.columns)));
+        let keys = declared.foreign_keys.iter();
+        let keys = keys.filter(|key| doing.concerns_key(key, table.schema()));
         let keys = keys.map(|key| self.constraint(key, table)).collect::<Result<Vec<_>, _>>()?;
         let at = self.tables.len();
         let (references, checks) = (Vec::new(), None);

@@ -70,14 +70,15 @@ impl<'f> Keeper<'f> {
             let child = &constraint.child;
             let mut missing: HashMap<GroupKey, Vec<&[Value]>> = HashMap::new();
             for row in rows.chunks(table.schema().columns().len()) {
+                let defers = self.modes.defers(&constraint.key);
                 let is_same = |old: &[Value]| {
                     child.is_same(old, row)
-                        && super::key_of(table, old) == super::key_of(table, row)
+                        && (!defers || super::key_of(table, old) == super::key_of(table, row))
                 };
                 if old.is_some_and(is_same) {
                     continue;
                 }
-                if self.modes.defers(&constraint.key) {
+                if defers {
                     let (constraint, key) = (constraint.clone(), super::key_of(table, row));
                     self.later.push(Check::Child { constraint, key });
                     continue;
