@@ -368,7 +368,7 @@ impl OpenTransaction {
         let made = self.with_patience(interrupt, |transaction| {
             match deferred.make(transaction, interrupt, how) {
                 Ok(()) => Ok(()),
-                Err(Stop::Transaction(end)) => Err(end),
+                Err(Stop::Transaction(end)) => Err(end.into()),
                 Err(Stop::Error(error)) => {
                     violated = Some(error);
                     Ok(())

@@ -1,18 +1,21 @@
 //! `ALTER TABLE`, `CREATE INDEX`, `DROP INDEX`, `ALTER INDEX` and `TRUNCATE`.
 
-use atoll::{Table, TableOptions};
+use atoll::{Catalog, Table, TableOptions, Transaction};
 use sqlparser::ast::{
-    AlterIndexOperation, AlterTable, CreateIndex, ObjectName, Statement, Truncate,
+    AlterIndexOperation, AlterTable, CascadeOption, CreateIndex, ObjectName, Statement, Truncate,
 };
+use sqlparser::tokenizer::Span;
 
-use super::{Outcome, SqlSession};
+use super::{Outcome, SqlSession, Target};
 use crate::alter::{Alteration, Altered, index_name, unknown};
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
+use crate::foreign::references;
 use crate::names;
 use crate::prepared::query::Binder;
 use crate::prepared::run::{self, How};
 use crate::scope::Scope;
 use crate::short::run::Stop;
+use crate::short::scalar::Began;
 
 impl SqlSession {
     /// Carries out `ALTER TABLE`.
@@ -157,8 +160,21 @@ impl SqlSession {
                 tables.push(table);
             }
         }
+        let cascades = truncate.cascade == Some(CascadeOption::Cascade);
+        while let Some(one) = references::dependent(&scope.catalog, &names_of(&tables))?.first() {
+            if !cascades {
+                return Err(references::cannot_truncate(one));
+            }
+            tables.push(names::find_table(&scope, &one.0, Span::empty())?);
+        }
+        tables.iter().try_for_each(|table| self.check_none_pending(table, "TRUNCATE"))?;
         let is_durable = scope.db.durability().is_some();
         self.define(&mut |transaction| {
+            tables.iter().try_for_each(|table| transaction.lock_table(table))?;
+            let dependent = references::dependent(&transaction.catalog(), &names_of(&tables))?;
+            if let Some(one) = dependent.first() {
+                return Err(references::cannot_truncate(one).into());
+            }
             for old in &tables {
                 let tablespace = Some(old.tablespace()).filter(|_| is_durable);
                 let indexes = old.indexes();
@@ -175,23 +191,72 @@ impl SqlSession {
     fn alter(&mut self, scope: &Scope, alteration: Alteration) -> Result<(), SqlError> {
         let (interrupt, began) = (self.interrupt(), self.began());
         let binder = Binder { scope, interrupt: &interrupt };
-        let Altered { old, new, values } = alteration.finish(&binder)?;
+        let altered = alteration.finish_all(&binder)?;
+        altered.iter().try_for_each(|one| self.check_none_pending(&one.old, "ALTER TABLE"))?;
         self.define(&mut |transaction| {
-            transaction.drop_table(&old)?;
-            let table = transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
-            let copy = binder.copy(&old, &table, values.clone())?;
-            let Ok(around) = copy.surroundings(&[], began.clone())? else { return Ok(()) };
-            match run::run(&copy, &around, transaction, How::serializable(&interrupt)) {
-                Ok(_) => Ok(()),
-                Err(Stop::Transaction(end)) => Err(end.into()),
-                Err(Stop::Error(error)) => Err(error.into()),
-                Err(Stop::TooManyRows | Stop::Passed) => {
-                    let message = "the copy of the table ran into a limit";
-                    Err(ApplyError::Error(SqlError::new(SqlErrorKind::Query, message)))
-                }
+            let mut parents = altered.iter().flat_map(|one| &one.parents);
+            parents.try_for_each(|parent| transaction.lock_table(parent))?;
+            altered.iter().try_for_each(|one| transaction.lock_table(&one.old))?;
+            if let Some(first) = altered.first() {
+                same_references(&scope.catalog, &transaction.catalog(), first.old.name())?;
             }
+            altered.iter().try_for_each(|one| remake(transaction, &binder, one, &began))
         })
     }
+
+    /// Checks that no check of the rows of a table is still to be made.
+    ///
+    /// # Errors
+    /// Some are.
+    pub(super) fn check_none_pending(&self, table: &Table, what: &str) -> Result<(), SqlError> {
+        match &self.target {
+            Target::Database { open: Some(open), .. } if open.has_checks_of(table.name()) => {
+                let name = table.name();
+                let message =
+                    format!("cannot {what} \"{name}\" because it has pending trigger events");
+                Err(SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::PendingChecks))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes a table anew, with its rows.
+pub(super) fn remake(
+    transaction: &mut Transaction,
+    binder: &Binder<'_>,
+    Altered { old, new, values, unchecked, .. }: &Altered,
+    began: &Began,
+) -> Result<(), ApplyError> {
+    transaction.drop_table(old)?;
+    let table = transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
+    let copy = binder.copy(old, &table, values.clone(), unchecked)?;
+    let Ok(around) = copy.surroundings(&[], began.clone())? else { return Ok(()) };
+    match run::run(&copy, &around, transaction, How::serializable(binder.interrupt)) {
+        Ok(_) => Ok(()),
+        Err(Stop::Transaction(end)) => Err(end.into()),
+        Err(Stop::Error(error)) => Err(error.into()),
+        Err(Stop::TooManyRows | Stop::Passed) => {
+            let message = "the copy of the table ran into a limit";
+            Err(ApplyError::Error(SqlError::new(SqlErrorKind::Query, message)))
+        }
+    }
+}
+
+/// Checks that the same foreign keys refer to a table as before it was locked.
+fn same_references(before: &Catalog, now: &Catalog, table: &str) -> Result<(), ApplyError> {
+    let of = |catalog: &Catalog| -> Result<_, SqlError> {
+        Ok(references::of_catalog(catalog)?.remove(table))
+    };
+    if of(before)? == of(now)? {
+        return Ok(());
+    }
+    let changed = atoll::Error::TableChanged(table.to_owned());
+    Err(ApplyError::Error(changed.into()))
+}
+
+fn names_of(tables: &[Table]) -> Vec<&str> {
+    tables.iter().map(Table::name).collect()
 }
 
 /// The table that has an index of this name.

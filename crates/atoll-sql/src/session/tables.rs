@@ -2,15 +2,19 @@
 
 use atoll::{Durability, Table, Transaction, TransactionOptions, TxnError};
 use sqlparser::ast::{CreateTable, Statement};
+use sqlparser::tokenizer::Span;
 
+use super::alter::remake;
 use super::{Outcome, SqlSession, Target};
+use crate::alter::{Alteration, Altered};
 use crate::ddl;
 use crate::declared::Declared;
-use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
-use crate::foreign::{define, references};
+use crate::error::{ApplyError, SqlError, SqlErrorKind};
+use crate::foreign::{ForeignKey, define, references};
 use crate::names;
 use crate::prepared::query::Binder;
-use crate::txn::{OpenTransaction, read_only};
+use crate::scope::Scope;
+use crate::txn::read_only;
 
 /// Attempts of a definition that conflicts with others.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -46,7 +50,8 @@ impl SqlSession {
     /// A table that does not exist, or that another one refers to; others use one, and the statement does not wait for them, or
     /// not any longer.
     pub(super) fn drop_tables(&mut self, statement: &Statement) -> Result<Outcome, SqlError> {
-        let Statement::Drop { if_exists, names, purge, temporary, table, .. } = statement else {
+        let Statement::Drop { if_exists, names, cascade, purge, temporary, table, .. } = statement
+        else {
             return Ok(Outcome::done("DROP TABLE", 0));
         };
         if *purge || *temporary || table.is_some() {
@@ -67,21 +72,23 @@ impl SqlSession {
         if tables.is_empty() {
             return Ok(Outcome::done("DROP TABLE", 0));
         }
-        if let Target::Database { open: Some(open), .. } = &self.target {
-            tables.iter().try_for_each(|table| without_checks(open, table))?;
-        }
+        tables.iter().try_for_each(|table| self.check_none_pending(table, "DROP TABLE"))?;
         let names: Vec<&str> = tables.iter().map(Table::name).collect();
-        let mut refused = None;
-        let dropped = self.define(&mut |transaction| {
+        let (interrupt, began) = (self.interrupt(), self.began());
+        self.define(&mut |transaction| {
             tables.iter().try_for_each(|table| transaction.lock_table(table))?;
-            refused = still_needed(transaction, &names).err();
-            if refused.is_some() {
-                return Err(TxnError::Abort(AbortReason::Requested));
+            let dependent = references::dependent(&transaction.catalog(), &names)?;
+            if !*cascade && !dependent.is_empty() {
+                return Err(references::still_needed(&dependent).into());
             }
-            tables.iter().try_for_each(|table| transaction.drop_table(table))
-        });
-        refused.map_or(Ok(()), Err)?;
-        dropped?;
+            let version = transaction.committed_catalog_version();
+            let scope = Scope::within(&scope.db, version, transaction.catalog());
+            let binder = Binder { scope: &scope, interrupt: &interrupt };
+            for altered in without_foreign_keys(&binder, &dependent)? {
+                remake(transaction, &binder, &altered, &began)?;
+            }
+            Ok(tables.iter().try_for_each(|table| transaction.drop_table(table))?)
+        })?;
         Ok(Outcome::done("DROP TABLE", 0))
     }
 
@@ -127,18 +134,21 @@ impl SqlSession {
     }
 }
 
-/// Checks that no other table refers to one of these.
-fn still_needed(transaction: &Transaction, names: &[&str]) -> Result<(), SqlError> {
-    let dependent = references::dependent(&transaction.catalog(), names)?;
-    if dependent.is_empty() { Ok(()) } else { Err(references::still_needed(&dependent)) }
-}
-
-/// Checks that no check of a table's rows is still to be made.
-fn without_checks(open: &OpenTransaction, table: &Table) -> Result<(), SqlError> {
-    if !open.has_checks_of(table.name()) {
-        return Ok(());
-    }
-    let name = table.name();
-    let message = format!("cannot DROP TABLE \"{name}\" because it has pending trigger events");
-    Err(SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::PendingChecks))
+/// Tables as they are without these of their foreign keys.
+fn without_foreign_keys(
+    binder: &Binder<'_>,
+    dropped: &[(String, ForeignKey)],
+) -> Result<Vec<Altered>, SqlError> {
+    let mut children: Vec<&String> = dropped.iter().map(|(child, _)| child).collect();
+    children.sort_unstable();
+    children.dedup();
+    let without = |child: &String| {
+        let of_child = dropped.iter().filter(|(other, _)| other == child);
+        let names: Vec<String> = of_child.map(|(_, key)| key.name.clone()).collect();
+        let table = names::find_table(binder.scope, child, Span::empty())?;
+        let mut alteration = Alteration::of(table, Span::empty())?;
+        alteration.drop_foreign_keys(&names);
+        alteration.finish(binder)
+    };
+    children.into_iter().map(without).collect()
 }

@@ -19,7 +19,10 @@ fn database(scheme: SchemeKind) -> Database {
 }
 
 fn orphans(session: &mut SqlSession) -> Vec<String> {
-    rows(session, "SELECT c.id, c.p FROM c LEFT JOIN p ON c.p = p.id WHERE p.id IS NULL AND c.p > 0")
+    rows(
+        session,
+        "SELECT c.id, c.p FROM c LEFT JOIN p ON c.p = p.id WHERE p.id IS NULL AND c.p > 0",
+    )
 }
 
 /// Every scheme with every level and every way to find rows.
@@ -54,7 +57,8 @@ fn a_parent_does_not_go_while_another_transaction_refers_to_it() {
             "INSERT INTO c VALUES (1, NULL, 10)",
         ];
         for referring in refer {
-            for removing in ["DELETE FROM p WHERE id = 1", "UPDATE p SET id = 2, u = 20 WHERE id = 1"]
+            for removing in
+                ["DELETE FROM p WHERE id = 1", "UPDATE p SET id = 2, u = 20 WHERE id = 1"]
             {
                 for first in [referring, removing] {
                     let second = if first == referring { removing } else { referring };
@@ -80,7 +84,8 @@ fn a_parent_does_not_go_while_another_transaction_refers_to_it() {
                         let _ = one.execute("ROLLBACK");
                     }
                     let other = waiting.join().unwrap();
-                    for error in [&done, &other].into_iter().filter_map(|done| done.as_ref().err()) {
+                    for error in [&done, &other].into_iter().filter_map(|done| done.as_ref().err())
+                    {
                         let is_expected = error.cause() == Some(Cause::ForeignKeyViolation)
                             || error.kind() == SqlErrorKind::Aborted;
                         assert!(is_expected, "{what}: {first}; {second}: {error}");
@@ -124,7 +129,10 @@ fn a_parent_is_shared_and_kept_until_the_end_of_the_transaction() {
         tag(&mut other, "INSERT INTO p VALUES (3, 11)");
         tag(&mut other, "DELETE FROM p WHERE id = 3");
         assert_eq!(error(&mut other, "DELETE FROM p WHERE id = 1").sqlstate(), "55P03");
-        assert_eq!(error(&mut other, "UPDATE p SET id = 3, u = 3 WHERE id = 1").sqlstate(), "55P03");
+        assert_eq!(
+            error(&mut other, "UPDATE p SET id = 3, u = 3 WHERE id = 1").sqlstate(),
+            "55P03"
+        );
         tag(&mut one, "COMMIT");
         assert_eq!(error(&mut other, "DELETE FROM p WHERE id = 1").sqlstate(), "23503");
         tag(&mut one, "DELETE FROM c");
@@ -147,9 +155,8 @@ fn a_parent_is_shared_and_kept_until_the_end_of_the_transaction() {
 fn no_orphan_is_committed_by_random_transactions() {
     const THREADS: u64 = 3;
     const ROUNDS: u64 = 60;
-    for (number, action) in ["", "ON DELETE CASCADE ON UPDATE CASCADE", "ON DELETE SET NULL"]
-        .into_iter()
-        .enumerate()
+    for (number, action) in
+        ["", "ON DELETE CASCADE ON UPDATE CASCADE", "ON DELETE SET NULL"].into_iter().enumerate()
     {
         for scheme in SchemeKind::ALL {
             for level in LEVELS {

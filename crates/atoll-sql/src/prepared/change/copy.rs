@@ -4,7 +4,7 @@ use atoll::{DataType, Table};
 use sqlparser::ast::{Expr, Ident};
 
 use super::target::{named, relation, select};
-use super::{Change, Verb, given_rows};
+use super::{Change, Doing, Verb, given_rows};
 use crate::declared::Declared;
 use crate::error::SqlError;
 use crate::live::TARGET;
@@ -25,7 +25,8 @@ pub(crate) struct Copied {
 }
 
 impl Binder<'_> {
-    /// Binds the copy of all rows of a table into another one, which has a value for each column.
+    /// Binds the copy of all rows of a table into another one, which has a value for each column. The
+    /// rows are checked for the foreign keys of these names.
     ///
     /// # Errors
     /// Names that do not exist, types that do not fit, subqueries.
@@ -34,8 +35,9 @@ impl Binder<'_> {
         from: &Table,
         into: &Table,
         values: Vec<Expr>,
+        unchecked: &[String],
     ) -> Result<Prepared, SqlError> {
-        self.copied(from, into, values).map_err(|unbound| match unbound {
+        self.copied((from, into), values, unchecked).map_err(|unbound| match unbound {
             Unbound::Error(error) => error,
             Unbound::NotShort(reason) => {
                 SqlError::unsupported(format!("{} is not supported in ALTER TABLE", reason.0))
@@ -43,7 +45,12 @@ impl Binder<'_> {
         })
     }
 
-    fn copied(&self, from: &Table, into: &Table, values: Vec<Expr>) -> Result<Prepared, Unbound> {
+    fn copied(
+        &self,
+        (from, into): (&Table, &Table),
+        values: Vec<Expr>,
+        unchecked: &[String],
+    ) -> Result<Prepared, Unbound> {
         let mut compiler = Compiler::default();
         let relation = relation(TARGET, Ident::with_quote('"', from.name()));
         let query = select(named(values).collect(), vec![relation], None);

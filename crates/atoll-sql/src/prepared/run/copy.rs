@@ -30,6 +30,7 @@ impl Runner<'_> {
                     check(self.checks, into, &new[begin..], &self.around, self.how.interrupt)?;
                 }
                 if new.len() >= COPIED_TOGETHER * columns.len() {
+                    self.store(&new, None)?;
                     self.transaction.insert(into, &new)?;
                     new.clear();
                 }
@@ -37,6 +38,7 @@ impl Runner<'_> {
             count += rows.len() / width;
             let is_last = order.is_none() || rows.len() < COPIED_TOGETHER * width;
             if is_last {
+                self.store(&new, None)?;
                 self.transaction.insert(into, &new)?;
                 return Ok(count as u64);
             }
