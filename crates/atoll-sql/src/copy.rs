@@ -16,6 +16,7 @@ use crate::interrupt::{Interrupt, Question};
 use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Source, Tally};
 use crate::parse::ExtraOption;
 use crate::prepared::query::Binder;
+use crate::prepared::run::Part;
 use crate::ruled::{Ruled, Rules};
 use crate::scope::Scope;
 use crate::settings::Choice;
@@ -28,13 +29,15 @@ impl Source {
     pub(crate) fn load(
         &self,
         transaction: &mut Transaction,
+        part: Part<'_>,
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, ApplyError> {
-        let mut inserter = self.inserter(transaction, interrupt)?;
+        let mut inserter = self.inserter(transaction, interrupt, part)?;
         self.read(&mut inserter, progress)?;
-        self.tally.set(inserter.loaded);
-        Ok(inserter.loaded.rows())
+        let loaded = inserter.finish()?;
+        self.tally.set(loaded);
+        Ok(loaded.rows())
     }
 
     /// Passes every row of the file to a sink.
@@ -97,7 +100,8 @@ pub fn copy_from(
     let table = names::find_table(&scope, table, Span::empty())?;
     let (input, format, options) = (input.clone(), format.clone(), *options);
     let interrupt = Interrupt::new(question, None, None);
-    let rules = Rules::of(&table, &Binder { scope: &scope, interrupt: &interrupt })?;
+    let replaces = options.on_conflict == OnConflict::Replace;
+    let rules = Rules::of(&table, replaces, &Binder { scope: &scope, interrupt: &interrupt })?;
     let (columns, tally) = (None, Tally::default());
     let source = Source { table, input, format, columns, rules, options, tally };
     // No session says in which zone its instants are.
@@ -116,11 +120,17 @@ impl Source {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, SqlError> {
-        if let Some(inserted) = self.load_in_bulk(db, durability, interrupt, progress)? {
+        // Parents have to be held, which a load outside transactions does not.
+        let has_parents = self.rules.as_ref().is_some_and(Rules::has_foreign_keys);
+        if !has_parents
+            && let Some(inserted) = self.load_in_bulk(db, durability, interrupt, progress)?
+        {
             self.tally.set(Loaded { inserted, ..Loaded::default() });
             return Ok(inserted);
         }
-        txn::run(db, durability, |transaction| self.load(transaction, interrupt, progress))
+        txn::run(db, durability, |transaction| {
+            self.load(transaction, Part::whole(), interrupt, progress)
+        })
     }
 }
 
@@ -151,7 +161,8 @@ pub(crate) fn source(
     let path = PathBuf::from(filename);
     let (format, options) = format(&path, options)?;
     let input = Input::open(&path)?;
-    let rules = Rules::of(&table, &Binder { scope, interrupt })?;
+    let replaces = options.on_conflict == OnConflict::Replace;
+    let rules = Rules::of(&table, replaces, &Binder { scope, interrupt })?;
     Ok(Source { table, input, format, columns, rules, options, tally: Tally::default() })
 }
 

@@ -13,7 +13,8 @@ use atoll::{Error, Index, Range, Table, Transaction, TxnError, Value};
 use crate::error::{ApplyError, SqlError};
 use crate::input::Input;
 use crate::interrupt::Interrupt;
-use crate::ruled::Rules;
+use crate::prepared::run::{Loading, Part};
+use crate::ruled::{Rules, stopped};
 use crate::sink::Sink;
 
 /// Rows between two reports of progress.
@@ -162,16 +163,23 @@ impl Source {
         &'s self,
         transaction: &'s mut Transaction,
         interrupt: &'s Interrupt,
-    ) -> Result<Inserter<'s>, SqlError> {
+        part: Part<'s>,
+    ) -> Result<Inserter<'s>, ApplyError> {
+        let loading = match &self.rules {
+            Some(rules) => rules.loading(transaction, part)?,
+            None => None,
+        };
         let mut unique = Vec::new();
         if self.options.on_conflict == OnConflict::Skip {
             let schema = self.table.schema();
             for spec in self.table.indexes().into_iter().filter(|spec| spec.unique) {
                 let columns = spec.columns.iter().filter_map(|name| schema.position(name));
-                unique.push((self.table.index(&spec.name)?, columns.collect()));
+                let index = self.table.index(&spec.name).map_err(SqlError::from)?;
+                unique.push((index, columns.collect()));
             }
         }
-        Ok(Inserter { source: self, transaction, interrupt, unique, loaded: Loaded::default() })
+        let loaded = Loaded::default();
+        Ok(Inserter { source: self, transaction, interrupt, unique, loading, loaded })
     }
 }
 
@@ -183,8 +191,24 @@ pub(crate) struct Inserter<'s> {
     /// Unique indexes. Conflicting rows are searched for before each insert: the transaction cannot
     /// continue after a conflict that the insert itself finds.
     unique: Vec<(Index, Vec<usize>)>,
+    /// Keeps foreign keys, if there are some.
+    loading: Option<Loading<'s>>,
     /// The outcome so far.
-    pub(crate) loaded: Loaded,
+    loaded: Loaded,
+}
+
+impl Inserter<'_> {
+    /// Ends the load, and says what it has done.
+    ///
+    /// # Errors
+    /// A foreign key is violated.
+    pub(crate) fn finish(self) -> Result<Loaded, ApplyError> {
+        let Self { source, transaction, loading, loaded, .. } = self;
+        if let (Some(rules), Some(loading)) = (&source.rules, loading) {
+            rules.finish(loading, transaction)?;
+        }
+        Ok(loaded)
+    }
 }
 
 impl Sink for Inserter<'_> {
@@ -199,6 +223,9 @@ impl Sink for Inserter<'_> {
             taken = taken || has_row(transaction, index, columns, row)?;
         }
         if !taken {
+            if let Some(loading) = &mut self.loading {
+                loading.store(transaction, row, None).map_err(stopped)?;
+            }
             match transaction.insert(table, row) {
                 Ok(()) => {
                     self.loaded.inserted += 1;
@@ -218,6 +245,12 @@ impl Sink for Inserter<'_> {
         let others = (0..row.len()).filter(|at| !schema.is_in_key(*at));
         let changes: Vec<(usize, Value)> = others.map(|at| (at, row[at].clone())).collect();
         if !changes.is_empty() {
+            if let Some(loading) = &mut self.loading
+                && let Some(old) = transaction.read(table, &key)?
+            {
+                loading.store(transaction, row, Some(&old)).map_err(stopped)?;
+                loading.replaced(&old, row);
+            }
             transaction.update(table, &key, &changes).map_err(|error| within(error, place))?;
         }
         self.loaded.replaced += 1;

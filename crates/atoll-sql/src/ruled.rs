@@ -1,5 +1,5 @@
 //! Rows that are loaded, under the rules of their table: defaults for the columns that a file does
-//! not have, and conditions.
+//! not have, conditions, and foreign keys.
 //!
 //! `RULED-1`: every way to load rows passes through here if the table has rules; one that hands on
 //! whole batches only does so if no rule concerns them.
@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use atoll::{Table, Value};
+use atoll::{Schema, Table, Transaction, Value};
 
 use crate::error::{ApplyError, SqlError};
 use crate::interrupt::Interrupt;
 use crate::prepared::change::{Cell, Source, Verb};
 use crate::prepared::query::Binder;
-use crate::prepared::run::{check, value_of};
+use crate::prepared::run::{Loading, Part, check, value_of};
 use crate::prepared::{Body, Prepared, Unbound, not_short};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
@@ -22,27 +22,67 @@ use crate::{names, parse};
 
 /// The rules of a table, bound.
 pub(crate) struct Rules {
-    /// `INSERT INTO … DEFAULT VALUES`.
+    /// `INSERT INTO … DEFAULT VALUES`, with `ON CONFLICT` if rows may be replaced.
     insert: Arc<Prepared>,
     interrupt: Interrupt,
 }
 
 impl Rules {
-    /// The rules of a table, if it has some.
+    /// The rules of a table, if it has some. A row that is replaced may have others that refer to
+    /// it.
     ///
     /// # Errors
     /// They cannot be bound.
-    pub(crate) fn of(table: &Table, binder: &Binder<'_>) -> Result<Option<Self>, SqlError> {
-        if table.schema().declared().is_empty() {
+    pub(crate) fn of(
+        table: &Table,
+        replaces: bool,
+        binder: &Binder<'_>,
+    ) -> Result<Option<Self>, SqlError> {
+        if table.schema().declared().is_empty() && !replaces {
             return Ok(None);
         }
         let name = names::quoted_if_needed(table.name());
-        let insert = parse::one(&format!("INSERT INTO {name} DEFAULT VALUES"))?;
+        let conflict = if replaces { replacing(table.schema()) } else { String::new() };
+        let insert = parse::one(&format!("INSERT INTO {name} DEFAULT VALUES{conflict}"))?;
         let insert = binder.bind(&insert).map_err(|unbound| match unbound {
             Unbound::Error(error) => error,
             Unbound::NotShort(reason) => not_short(&reason.0),
         })?;
         Ok(Some(Self { insert, interrupt: binder.interrupt.clone() }))
+    }
+
+    /// Whether a row may refer to others, or others to it.
+    pub(crate) fn has_foreign_keys(&self) -> bool {
+        self.insert.foreign().is_some()
+    }
+
+    /// What keeps the foreign keys of a load, if there are some.
+    ///
+    /// # Errors
+    /// A table was altered since the rules were bound.
+    pub(crate) fn loading<'l>(
+        &'l self,
+        transaction: &mut Transaction,
+        part: Part<'l>,
+    ) -> Result<Option<Loading<'l>>, ApplyError> {
+        Loading::new(&self.insert, transaction, &self.interrupt, part).map_err(stopped)
+    }
+
+    /// Ends a load.
+    ///
+    /// # Errors
+    /// A foreign key is violated; those of the changes that actions make.
+    pub(crate) fn finish(
+        &self,
+        loading: Loading<'_>,
+        transaction: &mut Transaction,
+    ) -> Result<(), ApplyError> {
+        loading.finish(transaction, &self.around()?, &self.interrupt).map_err(stopped)
+    }
+
+    fn around(&self) -> Result<Surroundings, SqlError> {
+        let around = self.insert.surroundings(&[], Began::default())?;
+        Ok(around.unwrap_or_else(|_| Surroundings::of_nothing(Began::default())))
     }
 
     /// The defaults of all columns.
@@ -56,6 +96,27 @@ impl Rules {
             },
             _ => &[],
         }
+    }
+}
+
+/// `ON CONFLICT` for rows that replace others.
+fn replacing(schema: &Schema) -> String {
+    let name = |at: usize| names::quoted_if_needed(&schema.columns()[at].name);
+    let key: Vec<_> = schema.primary_key().iter().map(|at| name(*at)).collect();
+    let others = (0..schema.columns().len()).filter(|at| !schema.is_in_key(*at));
+    let set: Vec<String> = others.map(|at| format!("{0} = excluded.{0}", name(at))).collect();
+    match set.as_slice() {
+        [] => String::new(),
+        set => format!(" ON CONFLICT ({}) DO UPDATE SET {}", key.join(", "), set.join(", ")),
+    }
+}
+
+/// Why a load ends where a statement would stop.
+pub(crate) fn stopped(stop: Stop) -> ApplyError {
+    match stop {
+        Stop::Error(error) => ApplyError::Error(error),
+        Stop::Transaction(end) => end.into(),
+        Stop::TooManyRows | Stop::Passed => ApplyError::Error(not_short("such a rule")),
     }
 }
 
@@ -81,8 +142,7 @@ impl<'s> Ruled<'s> {
         table: &'s Table,
         sink: &'s mut dyn Sink,
     ) -> Result<Self, SqlError> {
-        let around = rules.insert.surroundings(&[], Began::default())?;
-        let around = around.unwrap_or_else(|_| Surroundings::of_nothing(Began::default()));
+        let around = rules.around()?;
         Ok(Self { rules, around, table, sink, missing: Vec::new(), row: Vec::new() })
     }
 }
@@ -100,10 +160,9 @@ impl Sink for Ruled<'_> {
     fn row(&mut self, row: &[Value], place: &dyn Fn() -> String) -> Result<(), ApplyError> {
         let Rules { insert, interrupt } = self.rules;
         let around = &self.around;
-        let within = |stop: Stop| match stop {
-            Stop::Error(error) => ApplyError::Error(error.within(&place())),
-            Stop::Transaction(end) => end.into(),
-            Stop::TooManyRows | Stop::Passed => ApplyError::Error(not_short("such a rule")),
+        let within = |stop: Stop| match stopped(stop) {
+            ApplyError::Error(error) => ApplyError::Error(error.within(&place())),
+            abort => abort,
         };
         self.row.clear();
         self.row.extend_from_slice(row);

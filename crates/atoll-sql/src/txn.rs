@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::isolation::Isolation;
 use crate::journal::Journal;
 use crate::prepared::Prepared;
-use crate::prepared::run::{self, How, Ran};
+use crate::prepared::run::{self, How, Part, Ran};
 use crate::settings::Choice;
 use crate::short::run::Stop;
 use crate::short::scalar::Surroundings;
@@ -245,13 +245,15 @@ impl OpenTransaction {
     /// savepoint is set, which could not undo the change.
     pub(crate) fn apply<R>(
         &mut self,
-        change: impl FnOnce(&mut Transaction) -> Result<R, ApplyError>,
+        change: impl FnOnce(&mut Transaction, Part<'_>) -> Result<R, ApplyError>,
     ) -> Result<R, SqlError> {
         self.check()?;
         self.check_may_write(true)?;
         self.check_no_savepoint()?;
         (self.failed, self.has_written) = (true, true);
-        let changed = change(&mut self.transaction);
+        let hold = run::hold(self.isolation == Isolation::ReadCommitted, false);
+        let part = Part { hold, deferred: Some(&mut self.deferred) };
+        let changed = change(&mut self.transaction, part);
         self.transaction.park();
         (self.failed, self.has_run) = (false, true);
         if changed.is_err() {

@@ -7,7 +7,8 @@ use super::{SqlSession, Target};
 use crate::arrow_value;
 use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
 use crate::prepared::query::Binder;
-use crate::ruled::{Ruled, Rules};
+use crate::prepared::run::{Loading, Part};
+use crate::ruled::{Ruled, Rules, stopped};
 use crate::sink::Sink;
 use crate::txn::{self, read_only};
 
@@ -60,17 +61,19 @@ impl SqlSession {
         let rules = match &self.target {
             Target::Database { .. } => {
                 let (scope, interrupt) = (self.scope()?, self.interrupt());
-                Rules::of(table, &Binder { scope: &scope, interrupt: &interrupt })?
+                Rules::of(table, false, &Binder { scope: &scope, interrupt: &interrupt })?
             }
             Target::Snapshot(_) => None,
         };
         let inserted = match &mut self.target {
             Target::Database { open: Some(open), .. } if rules.is_some() => {
-                Ok(open.apply(|transaction| insert(transaction, table, batches, rules.as_ref()))?)
+                Ok(open.apply(|transaction, part| {
+                    insert(transaction, part, table, batches, rules.as_ref())
+                })?)
             }
             Target::Database { db, open: None } if rules.is_some() && !self.read_only => {
                 Ok(txn::run(db, durability, |transaction| {
-                    insert(transaction, table, batches, rules.as_ref())
+                    insert(transaction, Part::whole(), table, batches, rules.as_ref())
                 })?)
             }
             Target::Database { open: Some(open), .. } => {
@@ -91,11 +94,15 @@ impl SqlSession {
 struct Inserter<'i> {
     transaction: &'i mut Transaction,
     table: &'i Table,
+    loading: Option<Loading<'i>>,
     rows: u64,
 }
 
 impl Sink for Inserter<'_> {
     fn row(&mut self, row: &[Value], _: &dyn Fn() -> String) -> Result<(), ApplyError> {
+        if let Some(loading) = &mut self.loading {
+            loading.store(self.transaction, row, None).map_err(stopped)?;
+        }
         self.transaction.insert(self.table, row)?;
         self.rows += 1;
         Ok(())
@@ -105,12 +112,17 @@ impl Sink for Inserter<'_> {
 /// Inserts rows one by one, under the rules of their table (`RULED-1`).
 fn insert(
     transaction: &mut Transaction,
+    part: Part<'_>,
     table: &Table,
     batches: &[ArrowRows],
     rules: Option<&Rules>,
 ) -> Result<u64, ApplyError> {
     let schema = table.schema();
-    let mut inserter = Inserter { transaction, table, rows: 0 };
+    let loading = match rules {
+        Some(rules) => rules.loading(transaction, part)?,
+        None => None,
+    };
+    let mut inserter = Inserter { transaction, table, loading, rows: 0 };
     for ArrowRows { rows, columns } in batches {
         let mut ruled = rules.map(|rules| Ruled::new(rules, table, &mut inserter)).transpose()?;
         let Some(sink) = &mut ruled else { continue };
@@ -127,5 +139,9 @@ fn insert(
             sink.row(&row, &|| format!("row {}", index + 1))?;
         }
     }
-    Ok(inserter.rows)
+    let Inserter { transaction, loading, rows, .. } = inserter;
+    if let (Some(rules), Some(loading)) = (rules, loading) {
+        rules.finish(loading, transaction)?;
+    }
+    Ok(rows)
 }

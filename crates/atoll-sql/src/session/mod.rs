@@ -403,7 +403,7 @@ impl SqlSession {
         let (durability, interrupt) = (self.settings.now().durability, self.interrupt());
         match &mut self.target {
             Target::Database { open: Some(open), .. } => {
-                open.apply(|t| source.load(t, &interrupt, &mut |_| {}))
+                open.apply(|t, part| source.load(t, part, &interrupt, &mut |_| {}))
             }
             Target::Database { open: None, .. } if self.read_only => Err(read_only()),
             Target::Database { db, open: None } => {

@@ -200,3 +200,34 @@ fn a_crash_leaves_a_table_as_it_was_or_as_it_was_altered() {
         assert!(allowed.contains(&&found), "{events}: {found:?} is none of {allowed:?}");
     }
 }
+
+#[test]
+fn foreign_keys_survive_with_their_tables() {
+    let medium = CrashMedium::default();
+    let mut session = open(&medium);
+    tag(&mut session, "SET durability = 'strict'");
+    tag(&mut session, "CREATE TABLE p (id int PRIMARY KEY)");
+    tag(
+        &mut session,
+        "CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p ON DELETE CASCADE, \
+         q int REFERENCES p DEFERRABLE INITIALLY DEFERRED)",
+    );
+    tag(&mut session, "INSERT INTO p VALUES (1), (2)");
+    tag(&mut session, "INSERT INTO c VALUES (1, 1, NULL), (2, 2, 2)");
+    // One that does not commit takes its actions with it.
+    tag(&mut session, "BEGIN");
+    tag(&mut session, "DELETE FROM p WHERE id = 1");
+    let crashed = medium.crash(medium.events(), || false);
+    let db = Database::open_on(&crashed, options(Durability::Strict)).unwrap();
+    let mut session = SqlSession::on_database(db);
+    assert_eq!(rows(&mut session, "SELECT id, p, q FROM c ORDER BY id"), ["1|1|NULL", "2|2|2"]);
+    assert_eq!(error(&mut session, "INSERT INTO c VALUES (3, 3, NULL)").sqlstate(), "23503");
+    assert_eq!(error(&mut session, "INSERT INTO c VALUES (3, NULL, 3)").sqlstate(), "23503");
+    tag(&mut session, "BEGIN");
+    tag(&mut session, "INSERT INTO c VALUES (3, NULL, 3)");
+    tag(&mut session, "INSERT INTO p VALUES (3)");
+    tag(&mut session, "COMMIT");
+    tag(&mut session, "DELETE FROM p WHERE id <= 2");
+    assert_eq!(rows(&mut session, "SELECT id, p, q FROM c"), ["3|NULL|3"]);
+    assert_eq!(error(&mut session, "DROP TABLE p").sqlstate(), "2BP01");
+}

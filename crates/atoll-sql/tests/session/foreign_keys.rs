@@ -226,3 +226,165 @@ fn wander(session: &mut SqlSession, level: &str, seed: u64, rounds: u64) {
         }
     }
 }
+
+#[test]
+fn loads_keep_foreign_keys() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let mut number = 0;
+    let mut copy = |rows: &str, options: &str| {
+        number += 1;
+        let path = folder.path().join(format!("{number}.csv"));
+        std::fs::write(&path, rows).unwrap();
+        format!("COPY c FROM '{}' WITH (FORMAT csv{options})", path.display())
+    };
+    for index in ["", ", INDEX c_p (p)"] {
+        let db = database("dl_detect".parse().unwrap());
+        let mut one = SqlSession::on_database(db.clone());
+        let mut other = SqlSession::on_database(db);
+        tag(&mut other, "SET lock_timeout = '20ms'");
+        tag(&mut one, "CREATE TABLE p (id int PRIMARY KEY)");
+        let create = format!(
+            "CREATE TABLE c (id int PRIMARY KEY, p int DEFAULT 9 REFERENCES p, \
+             u int UNIQUE, up int REFERENCES c{index})"
+        );
+        tag(&mut one, &create);
+        tag(&mut one, "INSERT INTO p VALUES (1), (2)");
+        // A table that no transaction has used, and then one that is used.
+        for _ in 0..2 {
+            let failed = error(&mut one, &copy("1,1,10,\n2,3,20,\n", ""));
+            assert_eq!(failed.cause(), Some(Cause::ForeignKeyViolation));
+            assert_eq!(failed.detail(), Some("Key (p)=(3) is not present in table \"p\"."));
+            assert_eq!(rows(&mut one, "SELECT count(*) FROM c"), ["0"]);
+        }
+        // The default of a column that the file does not have.
+        let path = copy("1\n", "");
+        assert_eq!(error(&mut one, &path.replace("COPY c", "COPY c (id)")).sqlstate(), "23503");
+        // A row may refer to one behind it, and to nothing.
+        assert_eq!(tag(&mut one, &copy("1,1,10,2\n2,,20,3\n3,2,30,\n", "")), "COPY 3");
+        assert_eq!(error(&mut one, &copy("4,1,40,5\n", "")).sqlstate(), "23503");
+        assert_eq!(
+            tag(&mut one, &copy("1,7,1,7\n4,1,40,\n", ", ON_CONFLICT skip")),
+            "COPY 1, 1 skipped"
+        );
+        // What replaces a row refers to others, too.
+        let replace = ", ON_CONFLICT replace";
+        assert_eq!(error(&mut one, &copy("4,8,40,\n", replace)).sqlstate(), "23503");
+        assert_eq!(
+            tag(&mut one, &copy("4,2,41,4\n", replace)),
+            "COPY 1, 1 of them replaced others"
+        );
+        // In a transaction, the parents are held until its end.
+        tag(&mut one, "BEGIN");
+        tag(&mut one, &copy("5,1,50,\n", ""));
+        assert_eq!(rows(&mut one, "SELECT count(*) FROM c"), ["5"]);
+        tag(&mut one, "DELETE FROM c WHERE id = 77");
+        assert_eq!(error(&mut other, "DELETE FROM p WHERE id = 1").sqlstate(), "55P03");
+        tag(&mut one, "ROLLBACK");
+        // A row that is replaced may be one that others refer to.
+        tag(
+            &mut one,
+            "CREATE TABLE d (id int PRIMARY KEY, u int REFERENCES c (u) ON UPDATE CASCADE)",
+        );
+        tag(&mut one, "CREATE TABLE e (id int PRIMARY KEY, u int REFERENCES c (u))");
+        tag(&mut one, "INSERT INTO d VALUES (1, 41)");
+        tag(&mut one, "INSERT INTO e VALUES (1, 20)");
+        tag(&mut one, &copy("4,2,42,4\n", replace));
+        assert_eq!(rows(&mut one, "SELECT u FROM d"), ["42"]);
+        assert_eq!(error(&mut one, &copy("2,2,21,4\n", replace)).sqlstate(), "23503");
+        assert_eq!(
+            tag(&mut one, &copy("2,2,20,4\n", replace)),
+            "COPY 1, 1 of them replaced others"
+        );
+        // Checks that are deferred.
+        tag(&mut one, "DROP TABLE e, d, c");
+        tag(
+            &mut one,
+            &create.replace("REFERENCES p", "REFERENCES p DEFERRABLE INITIALLY DEFERRED"),
+        );
+        assert_eq!(error(&mut one, &copy("1,5,10,\n", "")).sqlstate(), "23503");
+        for (more, state) in [(true, None), (false, Some("23503"))] {
+            tag(&mut one, "BEGIN");
+            tag(&mut one, &copy("1,5,10,\n", ""));
+            if more {
+                tag(&mut one, "INSERT INTO p VALUES (5)");
+            } else {
+                tag(&mut one, "DELETE FROM p WHERE id = 5");
+            }
+            let done = one.execute("COMMIT");
+            assert_eq!(done.err().map(|error| error.sqlstate()), state);
+            tag(&mut one, "DELETE FROM c");
+        }
+    }
+}
+
+#[test]
+fn arrow_data_keeps_foreign_keys() {
+    let db = database("dl_detect".parse().unwrap());
+    let mut one = SqlSession::on_database(db.clone());
+    tag(&mut one, "CREATE TABLE p (id int PRIMARY KEY)");
+    tag(&mut one, "CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p)");
+    tag(&mut one, "INSERT INTO p VALUES (1)");
+    let table = db.table("c").unwrap();
+    let batch = |ids: Vec<i32>, parents: Vec<i32>| {
+        let rows = ids.len();
+        let array = |values: Vec<i32>| -> Option<arrow_array::ArrayRef> {
+            Some(std::sync::Arc::new(arrow_array::Int32Array::from(values)))
+        };
+        [atoll::ArrowRows { rows, columns: vec![array(ids), array(parents)] }]
+    };
+    for in_transaction in [false, true] {
+        let mut given = |ids: Vec<i32>, parents: Vec<i32>| {
+            if in_transaction {
+                tag(&mut one, "BEGIN");
+            }
+            let done = one.insert_arrow(&table, &batch(ids, parents));
+            if in_transaction {
+                tag(&mut one, "COMMIT");
+            }
+            done.map_err(|error| atoll_sql::SqlError::from(error).sqlstate())
+        };
+        assert_eq!(given(vec![1, 2], vec![1, 2]), Err("23503"));
+        assert_eq!(given(vec![1, 2], vec![1, 1]), Ok(2));
+        assert_eq!(rows(&mut one, "SELECT count(*) FROM c"), ["2"]);
+        tag(&mut one, "DELETE FROM c");
+    }
+}
+
+/// A foreign key comes and goes while others change the parent; a change that was bound before knows
+/// of it.
+#[test]
+fn changes_of_a_parent_know_foreign_keys_that_come_and_go() {
+    for scheme in SchemeKind::ALL {
+        let db = database(*scheme);
+        let mut one = SqlSession::on_database(db.clone());
+        tag(&mut one, "CREATE TABLE p (id int PRIMARY KEY)");
+        let definer = thread::spawn({
+            let db = db.clone();
+            move || {
+                let mut session = SqlSession::on_database(db);
+                for round in 0..40 {
+                    let altered = round % 2 == 1;
+                    let key = if altered { "" } else { "REFERENCES p" };
+                    tag(&mut session, &format!("CREATE TABLE c (id int PRIMARY KEY, p int {key})"));
+                    if altered {
+                        let add = "ALTER TABLE c ADD FOREIGN KEY (p) REFERENCES p";
+                        while session.execute(add).is_err() {}
+                    }
+                    let _ = session.execute("INSERT INTO c VALUES (1, 1)");
+                    thread::sleep(Duration::from_micros(200));
+                    assert_eq!(orphans(&mut session), Vec::<String>::new());
+                    tag(&mut session, "DROP TABLE c");
+                }
+            }
+        });
+        while !definer.is_finished() {
+            for sql in ["INSERT INTO p VALUES (1)", "DELETE FROM p WHERE id = 1"] {
+                if let Err(error) = one.execute(sql) {
+                    let is_expected = ["23503", "23505", "40001", "40P01", "55000"];
+                    assert!(is_expected.contains(&error.sqlstate()), "{scheme} {sql}: {error}");
+                }
+            }
+        }
+        definer.join().unwrap();
+    }
+}

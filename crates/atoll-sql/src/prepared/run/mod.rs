@@ -6,6 +6,7 @@ mod insert;
 mod lock;
 mod update;
 
+pub(crate) use self::foreign::{Loading, Part};
 pub(crate) use self::insert::value_of;
 
 use std::borrow::Cow;

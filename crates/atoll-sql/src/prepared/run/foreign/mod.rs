@@ -10,6 +10,9 @@
 //!    a parent that another has removed before.
 
 mod actions;
+mod load;
+
+pub(crate) use self::load::{Loading, Part};
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
