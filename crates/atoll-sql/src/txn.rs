@@ -6,6 +6,9 @@
 //! open transaction takes no further statement but a rollback to a savepoint, and its `COMMIT`
 //! rolls back.
 
+mod constraints;
+mod savepoints;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,7 +88,7 @@ pub(crate) struct OpenTransaction {
     has_written: bool,
     savepoints: Vec<Savepoint>,
     journal: Journal,
-    deferred: Deferred,
+    deferred: Box<Deferred>,
 }
 
 /// See [`OpenTransaction::savepoint`].
@@ -121,7 +124,7 @@ impl OpenTransaction {
             has_written: false,
             savepoints: Vec::new(),
             journal: Journal::default(),
-            deferred: Deferred::default(),
+            deferred: Box::default(),
         })
     }
 
@@ -191,7 +194,7 @@ impl OpenTransaction {
             self.has_written |= writes;
             let has_savepoint = !self.savepoints.is_empty();
             let journal = Some(&mut self.journal).filter(|_| has_savepoint);
-            let deferred = Some(&mut self.deferred);
+            let deferred = Some(&mut *self.deferred);
             let how = How { read_committed, journal, deferred, ..How::serializable(interrupt) };
             let mut ran = run::run(prepared, around, &mut self.transaction, how);
             if ran.is_ok()
@@ -252,7 +255,7 @@ impl OpenTransaction {
         self.check_no_savepoint()?;
         (self.failed, self.has_written) = (true, true);
         let hold = run::hold(self.isolation == Isolation::ReadCommitted, false);
-        let part = Part { hold, deferred: Some(&mut self.deferred) };
+        let part = Part { hold, deferred: Some(&mut *self.deferred) };
         let changed = change(&mut self.transaction, part);
         self.transaction.park();
         (self.failed, self.has_run) = (false, true);
@@ -337,51 +340,6 @@ impl OpenTransaction {
         }
     }
 
-    /// `SET CONSTRAINTS`: foreign keys of these names, or all, are checked when the transaction
-    /// commits, or from now on behind each statement.
-    ///
-    /// # Errors
-    /// As [`OpenTransaction::apply`]; one is violated.
-    pub(crate) fn set_constraints(
-        &mut self,
-        names: Option<&[String]>,
-        deferred: bool,
-        interrupt: &Interrupt,
-    ) -> Result<(), SqlError> {
-        self.check()?;
-        self.deferred.modes.set(names, deferred);
-        self.make_checks(interrupt, false)
-    }
-
-    /// Whether checks of a table are still to be made.
-    pub(crate) fn has_checks_of(&self, table: &str) -> bool {
-        self.deferred.concerns(table)
-    }
-
-    /// Makes the checks that are due, at the end of the transaction all.
-    fn make_checks(&mut self, interrupt: &Interrupt, is_end: bool) -> Result<(), SqlError> {
-        if self.deferred.len() == 0 {
-            return Ok(());
-        }
-        let hold = run::hold(self.isolation == Isolation::ReadCommitted, false);
-        let how = (hold, !self.savepoints.is_empty() && !is_end, is_end);
-        let mut deferred = std::mem::take(&mut self.deferred);
-        let mut violated = None;
-        let made = self.with_patience(interrupt, |transaction| {
-            match deferred.make(transaction, interrupt, how) {
-                Ok(()) => Ok(()),
-                Err(Stop::Transaction(end)) => Err(end.into()),
-                Err(Stop::Error(error)) => {
-                    violated = Some(error);
-                    Ok(())
-                }
-                Err(Stop::TooManyRows | Stop::Passed) => Ok(()),
-            }
-        });
-        self.deferred = deferred;
-        made.and(violated.map_or(Ok(()), Err))
-    }
-
     fn check_may_write(&self, writes: bool) -> Result<(), SqlError> {
         if writes && self.read_only { Err(read_only()) } else { Ok(()) }
     }
@@ -393,64 +351,6 @@ impl OpenTransaction {
         let message = "COPY and bulk inserts are not supported behind a SAVEPOINT";
         Err(SqlError::unsupported(message)
             .with_hint(Some("RELEASE the savepoint first, or load before it".to_owned())))
-    }
-
-    /// Sets a savepoint; one of the same name that is set already is hidden until this one is
-    /// released.
-    ///
-    /// # Errors
-    /// An earlier statement failed.
-    pub(crate) fn savepoint(&mut self, name: String) -> Result<(), SqlError> {
-        self.check()?;
-        let (checks, modes) = (self.deferred.len(), self.deferred.modes.clone());
-        self.savepoints.push(Savepoint { name, changes: self.journal.len(), checks, modes });
-        Ok(())
-    }
-
-    /// Forgets a savepoint and those behind it; their changes stay.
-    ///
-    /// # Errors
-    /// It is not set; an earlier statement failed.
-    pub(crate) fn release(&mut self, name: &str) -> Result<(), SqlError> {
-        self.check()?;
-        let at = self.find(name)?;
-        self.savepoints.truncate(at);
-        if self.savepoints.is_empty() {
-            self.journal = Journal::default();
-        }
-        Ok(())
-    }
-
-    /// Undoes all changes behind a savepoint, which stays set. A transaction in which a statement
-    /// failed goes on.
-    ///
-    /// # Errors
-    /// It is not set; the transaction was rolled back as a whole.
-    pub(crate) fn roll_back_to(&mut self, name: &str) -> Result<(), SqlError> {
-        let at = self.find(name)?;
-        if !self.transaction.is_open() {
-            let message = "the transaction was rolled back as a whole, and its savepoints with it";
-            return Err(SqlError::new(SqlErrorKind::Aborted, message)
-                .with_hint(Some("ROLLBACK, and begin again".to_owned())));
-        }
-        self.savepoints.truncate(at + 1);
-        self.failed = true;
-        let Savepoint { changes, checks, modes, .. } = &self.savepoints[at];
-        self.deferred.truncate(*checks);
-        self.deferred.modes.clone_from(modes);
-        let undone = self.journal.undo(&mut self.transaction, *changes);
-        self.transaction.park();
-        undone.map_err(|end| failure(end.into()))?;
-        self.failed = false;
-        Ok(())
-    }
-
-    fn find(&self, name: &str) -> Result<usize, SqlError> {
-        let found = self.savepoints.iter().rposition(|one| one.name == name);
-        found.ok_or_else(|| {
-            let message = format!("savepoint \"{name}\" does not exist");
-            SqlError::new(SqlErrorKind::Syntax, message).with_cause(Cause::UnknownSavepoint)
-        })
     }
 
     /// Makes a change that is not a statement, and returns the number of rows that it touched.

@@ -124,8 +124,8 @@ impl Deferred {
         })
     }
 
-    /// Makes the checks of foreign keys that are not deferred any more, or all of them at the end of
-    /// the transaction. With `keeps` they stay, since a rollback to a savepoint may make them
+    /// Makes the checks of foreign keys that are not deferred any more, or all of them at the end
+    /// of the transaction. With `keeps` they stay, since a rollback to a savepoint may make them
     /// necessary again.
     ///
     /// # Errors

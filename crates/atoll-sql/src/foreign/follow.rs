@@ -1,5 +1,5 @@
-//! Foreign keys whose parent gets another shape: they follow its new names, or keep what they depend
-//! on from being dropped.
+//! The parent of foreign keys gets another shape: they follow its new names, or keep what they
+//! depend on from being dropped.
 
 use atoll::{DataType, Table};
 use sqlparser::tokenizer::Span;

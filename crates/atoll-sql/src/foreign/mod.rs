@@ -5,11 +5,11 @@
 //! `prepared/change/foreign.rs` (what a change has to keep), [`find`], `prepared/run/foreign/`
 //! (checks and actions), [`deferred`].
 //!
-//! - `FOREIGN-1`: no commit leaves a row whose parent is missing. The transaction that stores a
+//! - `FOREIGN-1`: no commit leaves a row without its parent. The transaction that stores a
 //!   row has read its parent, and one that removes a parent has read that no row refers to it; the
 //!   scheme keeps both true until they end. READ COMMITTED lets go of reads, but not of a parent's
-//!   ([`atoll::Transaction::keep_reads`]); the removal of a parent has its row alone before it looks
-//!   for children.
+//!   ([`atoll::Transaction::keep_reads`]); the removal of a parent has its row alone before it
+//!   looks for children.
 //! - `FOREIGN-2`: a change is bound to the foreign keys of a catalog, and refused under another
 //!   one. A foreign key comes and goes while its definition has both tables alone.
 

@@ -47,8 +47,8 @@ impl SqlSession {
     /// Carries out `DROP TABLE`.
     ///
     /// # Errors
-    /// A table that does not exist, or that another one refers to; others use one, and the statement does not wait for them, or
-    /// not any longer.
+    /// A table that does not exist, or that another one refers to; others use one, and the
+    /// statement does not wait for them, or not any longer.
     pub(super) fn drop_tables(&mut self, statement: &Statement) -> Result<Outcome, SqlError> {
         let Statement::Drop { if_exists, names, cascade, purge, temporary, table, .. } = statement
         else {

@@ -195,8 +195,7 @@ impl LockList {
     fn remove_replaced(&mut self) {
         if self.replaced > 0 {
             let by_place = &self.by_place;
-            let stays =
-                |place: &Place| !by_place.get(place).is_some_and(|share| share.exclusive);
+            let stays = |place: &Place| !by_place.get(place).is_some_and(|share| share.exclusive);
             let kept = &self.shared[..self.kept];
             self.kept = kept.iter().filter(|place| stays(place)).count();
             self.shared.retain(stays);
@@ -368,9 +367,8 @@ mod tests {
             }
             for _ in 0..2 {
                 list.unlock_shared(&locks);
-                let mut holds = |row: &u64| {
-                    list.share_of::<Native>(place(*row)) != Share::default()
-                };
+                let mut holds =
+                    |row: &u64| list.share_of::<Native>(place(*row)) != Share::default();
                 let held: Vec<u64> = (0..ROWS).filter(|row| holds(row)).collect();
                 let expected: Vec<u64> = (0..3 + others).chain([155]).collect();
                 assert_eq!(held, expected);

@@ -282,8 +282,8 @@ impl Transaction {
         self.change(|txn| txn.release_reads())
     }
 
-    /// Keeps what it has read and still holds: [`Transaction::release_reads`] does not let go of it,
-    /// so no other transaction changes those rows before this one ends.
+    /// Keeps what it has read and still holds: [`Transaction::release_reads`] does not let go of
+    /// it, so no other transaction changes those rows before this one ends.
     ///
     /// # Errors
     /// As [`Transaction::insert`].

@@ -25,8 +25,8 @@ pub(crate) struct Copied {
 }
 
 impl Binder<'_> {
-    /// Binds the copy of all rows of a table into another one, which has a value for each column. The
-    /// rows are checked for the foreign keys of these names.
+    /// Binds the copy of all rows of a table into another one, which has a value for each column.
+    /// The rows are checked for the foreign keys of these names.
     ///
     /// # Errors
     /// Names that do not exist, types that do not fit, subqueries.

@@ -2,8 +2,7 @@
 //!
 //! 1. Before rows are stored their parents are searched for, and held. So a transaction that
 //!    removes a parent at the same time waits, and does not find rows that will be rolled back. A
-//!    row whose parent is not there is checked again at the end of the statement, which may store
-//!    the parent.
+//!    row without its parent is checked again at the end of the statement, which may store it.
 //! 2. A row that goes, or gets other values, is noted if others may refer to it.
 //! 3. At the end of the statement what was noted is worked off in its order: checks, and actions,
 //!    which note more (`actions.rs`). So a row that one action removes does not stand in the way of
