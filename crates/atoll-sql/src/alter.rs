@@ -196,6 +196,8 @@ impl Alteration {
         }
         let null = || Expr::value(SqlValue::Null);
         let values = shape.columns.iter().map(|one| match (&one.using, &one.origin) {
+            // It is computed when the row is stored.
+            _ if shape.rules.is_generated(&one.column.name) => null(),
             (Some(value), _) => value.clone(),
             (None, Some(origin)) => as_it_was(&old, origin, one.column.data_type),
             (None, None) => shape.rules.default_of(&one.column.name).cloned().unwrap_or_else(null),
@@ -238,7 +240,15 @@ impl Alteration {
             Err(_) if if_exists => return Ok(()),
             Err(error) => return Err(error),
         };
-        let name = self.shape.columns.remove(at).column.name;
+        let name = self.shape.columns[at].column.name.clone();
+        let generated = self.shape.rules.generated_from(&name);
+        if !generated.is_empty() && !self.cascades {
+            return Err(needed_by_generated(&name, &generated, &self.name).at(ident.span));
+        }
+        for other in generated {
+            self.drop_column(&Ident::with_quote('"', other), false)?;
+        }
+        self.shape.columns.retain(|one| one.column.name != name);
         self.shape.indexes.retain(|index| !index.columns.contains(&name));
         self.shape.rules.drop_column(&name);
         if self.shape.key.contains(&name) {
@@ -282,6 +292,20 @@ impl Alteration {
                 self.shape.rules.add_default(&name, value)?;
             }
             AlterColumnOperation::DropDefault => self.shape.rules.drop_default(&name),
+            AlterColumnOperation::SetDataType { .. }
+                if !self.shape.rules.generated_from(&name).is_empty() =>
+            {
+                let message = "cannot alter type of a column used by a generated column";
+                return Err(SqlError::unsupported(message).at(ident.span));
+            }
+            AlterColumnOperation::SetDataType { using: Some(_), .. }
+                if self.shape.rules.is_generated(&name) =>
+            {
+                let message = "cannot specify USING when altering type of generated column";
+                return Err(SqlError::new(SqlErrorKind::Schema, message)
+                    .with_state("42611")
+                    .at(ident.span));
+            }
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
                 let data_type =
                     types::column_type(data_type).map_err(|error| error.at(ident.span))?;
@@ -365,6 +389,20 @@ impl Alteration {
             None => name == format!("{}_pkey", self.old.name()),
         }
     }
+}
+
+/// The error of a column from which another one is computed.
+fn needed_by_generated(column: &str, generated: &[String], table: &str) -> SqlError {
+    let message =
+        format!("cannot drop column {column} of table {table} because other objects depend on it");
+    let depends = |one: &String| {
+        format!("column {one} of table {table} depends on column {column} of table {table}")
+    };
+    let detail = generated.iter().map(depends).collect::<Vec<_>>().join("\n");
+    SqlError::new(SqlErrorKind::Schema, message)
+        .with_cause(Cause::Needed)
+        .with_detail(detail)
+        .with_hint(Some("Use DROP ... CASCADE to drop the dependent objects too.".to_owned()))
 }
 
 /// The name of an index, and its place.

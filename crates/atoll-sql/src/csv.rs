@@ -42,13 +42,13 @@ pub(crate) fn load(
     let bytes_total = source.input.bytes();
     let mut records = Records::new(source.input.reader()?, shape.delimiter);
     let schema = source.table.schema();
-    let all = || (0..schema.columns().len()).collect();
     let header = if shape.header { records.next()? } else { None };
     let targets: Vec<usize> = match (&source.columns, header) {
         (Some(columns), _) => columns.clone(),
         (None, Some(header)) => by_name(schema, source.table.name(), &header)?,
-        (None, None) => all(),
+        (None, None) => names::copied_columns(schema)?,
     };
+    names::check_copied(schema, &targets)?;
     sink.columns(&targets);
     let mut row = vec![Value::Null; schema.columns().len()];
     let mut rows = 0;

@@ -4,6 +4,7 @@
 //! ```text
 //! CREATE TABLE [IF NOT EXISTS] name (
 //!     column type [NOT NULL] [PRIMARY KEY] [UNIQUE] [DEFAULT value] [CHECK (condition)]
+//!         [GENERATED ALWAYS AS (expression) STORED]
 //!         [REFERENCES table [(column)] …], …
 //!     [, PRIMARY KEY (column, …) [USING HASH]]
 //!     [, [CONSTRAINT name] UNIQUE (column, …)]… [, [CONSTRAINT name] CHECK (condition)]…

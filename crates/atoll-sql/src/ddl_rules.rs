@@ -1,25 +1,27 @@
-//! `DEFAULT`, `CHECK` and foreign keys in definitions of tables.
+//! `DEFAULT`, generated columns, `CHECK` and foreign keys in definitions of tables.
 //!
 //! They are checked when the table is defined: what could not be computed for a row is refused
 //! then, and not when the first row comes.
 
 use std::ops::ControlFlow;
 
-use atoll::{IndexSpec, Schema};
+use atoll::{DataType, IndexSpec, Schema};
 use sqlparser::ast::{Expr, Ident, Spanned, visit_expressions, visit_expressions_mut};
 
 use crate::declared::{Check, Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::foreign::ForeignKey;
 use crate::foreign::define::{Child, Written};
+use crate::foreign::{Action, ForeignKey};
 use crate::literal::Literal;
+use crate::prepared::change::invalid;
 use crate::prepared::query::Binder;
-use crate::{eval, names};
+use crate::{eval, names, types};
 
 /// What the definition of a table says about its rows.
 #[derive(Default)]
 pub(crate) struct Rules {
     defaults: Vec<(String, Expr)>,
+    generated: Vec<(String, Expr)>,
     checks: Vec<(Option<String>, Expr)>,
     /// Those that the table has already, and new ones.
     foreign_keys: Vec<ForeignKey>,
@@ -32,6 +34,10 @@ impl Rules {
     /// # Errors
     /// The column has one already; the expression has parts that no default has.
     pub(crate) fn add_default(&mut self, column: &str, expr: &Expr) -> Result<(), SqlError> {
+        if self.is_generated(column) {
+            let message = format!("column \"{column}\" is a generated column");
+            return Err(SqlError::new(SqlErrorKind::Syntax, message).at(expr.span()));
+        }
         if self.defaults.iter().any(|(other, _)| other == column) {
             let message = format!("column \"{column}\" has two defaults");
             return Err(SqlError::new(SqlErrorKind::Syntax, message).at(expr.span()));
@@ -43,6 +49,38 @@ impl Rules {
         }
         self.defaults.push((column.to_owned(), expr.clone()));
         Ok(())
+    }
+
+    /// Adds the expression of a generated column.
+    ///
+    /// # Errors
+    /// The column has a default; the expression has parts that no such expression has.
+    pub(crate) fn add_generated(&mut self, column: &str, expr: &Expr) -> Result<(), SqlError> {
+        if self.defaults.iter().chain(&self.generated).any(|(other, _)| other == column) {
+            let message =
+                format!("both default and generation expression specified for column \"{column}\"");
+            return Err(SqlError::new(SqlErrorKind::Syntax, message).at(expr.span()));
+        }
+        refuse_subqueries(expr, "a column generation expression")?;
+        self.generated.push((column.to_owned(), expr.clone()));
+        Ok(())
+    }
+
+    /// Whether a column is generated.
+    pub(crate) fn is_generated(&self, column: &str) -> bool {
+        self.generated.iter().any(|(other, _)| other == column)
+    }
+
+    /// The generated columns that are computed from a column.
+    pub(crate) fn generated_from(&self, column: &str) -> Vec<String> {
+        let names_it = |expr: &Expr| columns(expr).iter().any(|ident| names::fold(ident) == column);
+        let generated = self.generated.iter().filter(|(_, expr)| names_it(expr));
+        generated.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// A column is no longer generated.
+    pub(crate) fn drop_generated(&mut self, column: &str) {
+        self.generated.retain(|(other, _)| other != column);
     }
 
     /// Adds a condition, perhaps with a name.
@@ -60,15 +98,18 @@ impl Rules {
     /// # Errors
     /// An expression cannot be parsed.
     pub(crate) fn of(declared: &Declared) -> Result<Self, SqlError> {
-        let Declared { defaults, checks, foreign_keys } = declared;
-        let defaults =
-            defaults.iter().map(|(column, text)| Ok((column.clone(), expression(text)?)));
+        let Declared { defaults, generated, checks, foreign_keys } = declared;
+        let of_column = |(column, text): (&String, &String)| -> Result<_, SqlError> {
+            Ok((column.clone(), expression(text)?))
+        };
+        let defaults = defaults.iter().map(of_column);
+        let generated = generated.iter().map(of_column).collect::<Result<_, _>>()?;
         let checks =
             checks.iter().map(|one| Ok((Some(one.name.clone()), expression(&one.condition)?)));
         let defaults = defaults.collect::<Result<_, SqlError>>()?;
         let checks = checks.collect::<Result<_, SqlError>>()?;
         let (foreign_keys, written) = (foreign_keys.clone(), Vec::new());
-        Ok(Self { defaults, checks, foreign_keys, written })
+        Ok(Self { defaults, generated, checks, foreign_keys, written })
     }
 
     /// The default of a column.
@@ -84,6 +125,7 @@ impl Rules {
     /// A column is gone, and all that depends on it.
     pub(crate) fn drop_column(&mut self, column: &str) {
         self.drop_default(column);
+        self.drop_generated(column);
         let names_it = |expr: &Expr| columns(expr).iter().any(|ident| names::fold(ident) == column);
         self.checks.retain(|(_, condition)| !names_it(condition));
         self.foreign_keys.retain(|key| !key.columns.iter().any(|one| one == column));
@@ -91,7 +133,7 @@ impl Rules {
 
     /// A column has another name.
     pub(crate) fn rename_column(&mut self, old: &str, new: &str) {
-        for (column, _) in &mut self.defaults {
+        for (column, _) in self.defaults.iter_mut().chain(&mut self.generated) {
             if column == old {
                 new.clone_into(column);
             }
@@ -106,8 +148,9 @@ impl Rules {
                 *ident = Ident::with_quote('"', new);
             }
         };
-        for (_, condition) in &mut self.checks {
-            let _ = visit_expressions_mut(condition, |inner| {
+        let of_checks = self.checks.iter_mut().map(|(_, condition)| condition);
+        for expr in of_checks.chain(self.generated.iter_mut().map(|(_, expr)| expr)) {
+            let _ = visit_expressions_mut(expr, |inner| {
                 match inner {
                     Expr::Identifier(ident) => rename(ident),
                     Expr::CompoundIdentifier(idents) => {
@@ -122,8 +165,9 @@ impl Rules {
 
     /// The table has another name, by which its conditions may call it.
     pub(crate) fn rename_table(&mut self, old: &str, new: &str) {
-        for (_, condition) in &mut self.checks {
-            let _ = visit_expressions_mut(condition, |inner| {
+        let of_checks = self.checks.iter_mut().map(|(_, condition)| condition);
+        for expr in of_checks.chain(self.generated.iter_mut().map(|(_, expr)| expr)) {
+            let _ = visit_expressions_mut(expr, |inner| {
                 if let Expr::CompoundIdentifier(idents) = inner
                     && let [.., table, _] = idents.as_mut_slice()
                     && names::fold(table) == old
@@ -187,6 +231,23 @@ impl Rules {
             }
             declared.defaults.insert(column, expr.to_string());
         }
+        for (column, expr) in &self.generated {
+            let at = schema.position(column).unwrap_or_default();
+            let of_generated = columns(expr)
+                .into_iter()
+                .find(|ident| self.generated.iter().any(|(other, _)| *other == names::fold(ident)));
+            if let Some(other) = of_generated {
+                let message = format!(
+                    "cannot use generated column \"{}\" in column generation expression",
+                    names::fold(&other)
+                );
+                let detail = "A generated column cannot reference another generated column.";
+                return Err(invalid(message).with_detail(detail.to_owned()).at(other.span));
+            }
+            let checked = binder.check_generated(expr, table, (&schema, at));
+            let from = checked.map_err(|error| error.at(expr.span()))?;
+            declared.generated.insert(column.clone(), as_stored(expr, from, &schema, at));
+        }
         for (name, expr) in self.checks {
             let name = match name {
                 Some(name) if declared.has_constraint(&name) => {
@@ -205,10 +266,38 @@ impl Rules {
         for written in self.written {
             let child = Child { name: table, schema: &schema, indexes };
             let key = written.define(binder.scope, child, &declared)?;
+            check_actions(&key, &declared)?;
             declared.foreign_keys.push(key);
         }
         declared.on(schema)
     }
+}
+
+/// The text of an expression that gives values of a type to a column: what is no text is made one.
+fn as_stored(expr: &Expr, from: Option<DataType>, schema: &Schema, at: usize) -> String {
+    let is_text = |one| types::assigned(one) == DataType::Text;
+    match from {
+        Some(from) if is_text(schema.columns()[at].data_type) && !is_text(from) => {
+            format!("CAST({expr} AS TEXT)")
+        }
+        _ => expr.to_string(),
+    }
+}
+
+/// Checks that no action of a foreign key sets a generated column.
+fn check_actions(key: &ForeignKey, declared: &Declared) -> Result<(), SqlError> {
+    let is_generated = key.columns.iter().any(|column| declared.generated.contains_key(column));
+    let clause = match (key.on_update, key.on_delete) {
+        (Action::Cascade | Action::SetNull | Action::SetDefault, _) => "ON UPDATE",
+        (_, Action::SetNull | Action::SetDefault) => "ON DELETE",
+        _ => return Ok(()),
+    };
+    if !is_generated {
+        return Ok(());
+    }
+    let message =
+        format!("invalid {clause} action for foreign key constraint containing generated column");
+    Err(SqlError::new(SqlErrorKind::Syntax, message))
 }
 
 /// The name of a condition without one: PostgreSQL's.

@@ -1,5 +1,6 @@
 //! What SQL declares of a table beyond its columns and keys: the values of columns that an `INSERT`
-//! does not name, conditions for rows, and foreign keys.
+//! does not name, columns that are computed, conditions for
+//! rows, and foreign keys.
 //!
 //! The storage keeps it with the schema as a text that it does not read: JSON, in which expressions
 //! are SQL. `DECLARED-1`: a text with a part that this version does not know is refused, so that no
@@ -22,6 +23,9 @@ pub struct Declared {
     /// The expressions of defaults, by column.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub defaults: BTreeMap<String, String>,
+    /// The expressions of columns that are computed from others, by column.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub generated: BTreeMap<String, String>,
     /// Conditions of which none may be false for a row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
@@ -66,6 +70,11 @@ impl Declared {
         }
         let text = serde_json::to_string(self).expect("maps and texts can be written as JSON");
         Ok(schema.with_declared(text)?)
+    }
+
+    /// Whether a column has a value where none is given.
+    pub(crate) fn has_value(&self, column: &str) -> bool {
+        self.defaults.contains_key(column) || self.generated.contains_key(column)
     }
 
     /// Whether a constraint has this name.

@@ -79,6 +79,10 @@ pub enum Cause {
     InvalidForeignKey,
     /// A name of something of another kind than the statement needs.
     OtherObject,
+    /// A value for a column that is computed.
+    GeneratedColumn,
+    /// An expression that cannot define what it is to define.
+    InvalidDefinition,
     /// A column that its place does not take.
     InvalidReference,
     /// Checks of a table are still to be made in the transaction.

@@ -162,6 +162,30 @@ pub(crate) fn target_columns<'a>(
     }
 }
 
+/// Positions of the columns that a file has, if it does not say which: all that are not computed.
+pub(crate) fn copied_columns(schema: &Schema) -> Result<Vec<usize>, SqlError> {
+    let declared = Declared::of(schema)?;
+    let is_copied = |at: &usize| !declared.generated.contains_key(&schema.columns()[*at].name);
+    Ok((0..schema.columns().len()).filter(is_copied).collect())
+}
+
+/// Checks that a file may have these columns.
+///
+/// # Errors
+/// One is computed.
+pub(crate) fn check_copied(schema: &Schema, columns: &[usize]) -> Result<(), SqlError> {
+    let declared = Declared::of(schema)?;
+    let mut names = columns.iter().map(|at| &schema.columns()[*at].name);
+    let Some(name) = names.find(|name| declared.generated.contains_key(*name)) else {
+        return Ok(());
+    };
+    let error =
+        SqlError::new(SqlErrorKind::Schema, format!("column \"{name}\" is a generated column"));
+    Err(error
+        .with_cause(Cause::InvalidReference)
+        .with_detail("Generated columns cannot be used in COPY.".to_owned()))
+}
+
 /// A column that must have a value, which neither is given nor has a default.
 pub(crate) fn without_value<'s>(
     schema: &'s Schema,
@@ -174,7 +198,7 @@ pub(crate) fn without_value<'s>(
         return Ok(None);
     }
     let declared = Declared::of(schema)?;
-    Ok(lacking.find(|column| !declared.defaults.contains_key(&column.name)))
+    Ok(lacking.find(|column| !declared.has_value(&column.name)))
 }
 
 /// The name of a tablespace, as `CREATE TABLE … TABLESPACE` takes it.

@@ -57,6 +57,7 @@ pub(crate) fn load(
     // The reader keeps the file's order of columns whatever order they were asked for in.
     pairs.sort_unstable();
     let columns: Vec<usize> = pairs.iter().map(|(_, column)| *column).collect();
+    names::check_copied(schema, &columns)?;
     sink.columns(&columns);
     let rows_total = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
     let mask = ProjectionMask::roots(builder.parquet_schema(), pairs.iter().map(|(at, _)| *at));

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use atoll::{Schema, Table, Transaction, Value};
 
+use crate::declared::Declared;
 use crate::error::{ApplyError, SqlError};
 use crate::interrupt::Interrupt;
 use crate::prepared::change::{Cell, Source, Verb};
 use crate::prepared::query::Binder;
-use crate::prepared::run::{Loading, Part, check, value_of};
+use crate::prepared::run::{Loading, Part, check, compute, value_of};
 use crate::prepared::{Body, Prepared, Unbound, not_short};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
@@ -42,7 +43,7 @@ impl Rules {
             return Ok(None);
         }
         let name = names::quoted_if_needed(table.name());
-        let conflict = if replaces { replacing(table.schema()) } else { String::new() };
+        let conflict = if replaces { replacing(table.schema())? } else { String::new() };
         let insert = parse::one(&format!("INSERT INTO {name} DEFAULT VALUES{conflict}"))?;
         let insert = binder.bind(&insert).map_err(|unbound| match unbound {
             Unbound::Error(error) => error,
@@ -100,15 +101,19 @@ impl Rules {
 }
 
 /// `ON CONFLICT` for rows that replace others.
-fn replacing(schema: &Schema) -> String {
+fn replacing(schema: &Schema) -> Result<String, SqlError> {
     let name = |at: usize| names::quoted_if_needed(&schema.columns()[at].name);
     let key: Vec<_> = schema.primary_key().iter().map(|at| name(*at)).collect();
-    let others = (0..schema.columns().len()).filter(|at| !schema.is_in_key(*at));
+    let declared = Declared::of(schema)?;
+    let others = (0..schema.columns().len()).filter(|at| {
+        let name = &schema.columns()[*at].name;
+        !schema.is_in_key(*at) && !declared.generated.contains_key(name)
+    });
     let set: Vec<String> = others.map(|at| format!("{0} = excluded.{0}", name(at))).collect();
-    match set.as_slice() {
+    Ok(match set.as_slice() {
         [] => String::new(),
         set => format!(" ON CONFLICT ({}) DO UPDATE SET {}", key.join(", "), set.join(", ")),
-    }
+    })
 }
 
 /// Why a load ends where a statement would stop.
@@ -170,13 +175,17 @@ impl Sink for Ruled<'_> {
             let cell = &self.rules.defaults()[*at];
             self.row[*at] = value_of(cell, self.table, *at, around).map_err(within)?;
         }
+        compute(insert.generated(), self.table, &mut self.row, around, interrupt)
+            .map_err(within)?;
         let checks = insert.checks();
         check(checks, self.table, &self.row, around, interrupt).map_err(within)?;
         self.sink.row(&self.row, place)
     }
 
     fn batch(&mut self, columns: &[usize], batch: &RecordBatch) -> Result<bool, ApplyError> {
-        let is_concerned = !self.missing.is_empty() || self.rules.insert.checks().is_some();
+        let rules = &self.rules.insert;
+        let is_concerned =
+            !self.missing.is_empty() || rules.checks().is_some() || rules.generated().is_some();
         if is_concerned { Ok(false) } else { self.sink.batch(columns, batch) }
     }
 }

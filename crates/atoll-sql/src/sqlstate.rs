@@ -72,6 +72,8 @@ fn of_cause(cause: Cause) -> Option<&'static str> {
         Cause::ForeignKeyViolation => "23503",
         Cause::InvalidForeignKey => "42830",
         Cause::OtherObject => "42809",
+        Cause::GeneratedColumn => "428C9",
+        Cause::InvalidDefinition => "42P17",
         Cause::InvalidReference => "42P10",
         Cause::PendingChecks => "55006",
         Cause::TableChanged => "55000",

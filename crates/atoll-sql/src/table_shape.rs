@@ -4,8 +4,8 @@
 
 use atoll::{Column, IndexSpec, Schema, Table};
 use sqlparser::ast::{
-    ColumnDef, ColumnOption, Expr, Ident, IndexColumn, IndexOption, IndexType, NullsDistinctOption,
-    Spanned, TableConstraint,
+    ColumnDef, ColumnOption, Expr, GeneratedAs, Ident, IndexColumn, IndexOption, IndexType,
+    NullsDistinctOption, Spanned, TableConstraint,
 };
 use sqlparser::tokenizer::Span;
 
@@ -307,6 +307,12 @@ fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlErr
                 let name = option.name.as_ref().or(check.name.as_ref());
                 rules.add_check(name, &check.expr)?;
             }
+            ColumnOption::Generated {
+                generated_as: GeneratedAs::ExpStored,
+                generation_expr: Some(expr),
+                sequence_options: None,
+                ..
+            } => rules.add_generated(&name, expr)?,
             ColumnOption::ForeignKey(key) => {
                 rules.add_foreign_key(Written::of_column(&name, option.name.as_ref(), key));
             }
@@ -320,8 +326,8 @@ fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlErr
                 ))
                 .at(span)
                 .with_hint(Some(
-                    "a column can be NOT NULL, UNIQUE and PRIMARY KEY, and have DEFAULT, CHECK and \
-                     REFERENCES"
+                    "a column can be NOT NULL, UNIQUE and PRIMARY KEY, and have DEFAULT, CHECK, \
+                     REFERENCES and GENERATED ALWAYS AS (…) STORED"
                         .to_owned(),
                 )));
             }

@@ -175,6 +175,14 @@ impl Prepared {
         }
     }
 
+    /// The columns that are computed for the rows that it stores.
+    pub(crate) fn generated(&self) -> Option<&change::Generated> {
+        match &self.body {
+            Body::Change(change) => change.generated.as_ref(),
+            Body::Query(_) | Body::NotShort(_) => None,
+        }
+    }
+
     /// The foreign keys that it has to keep.
     pub(crate) fn foreign(&self) -> Option<&change::Foreign> {
         match &self.body {

@@ -5,7 +5,9 @@ use atoll::{ArrowRows, Table, Transaction, TransactionOptions, TxnResult, Value}
 
 use super::{SqlSession, Target};
 use crate::arrow_value;
+use crate::declared::Declared;
 use crate::error::{ApplyError, ChangeError, SqlError, SqlErrorKind};
+use crate::prepared::change::not_generated;
 use crate::prepared::query::Binder;
 use crate::prepared::run::{Loading, Part};
 use crate::ruled::{Ruled, Rules, stopped};
@@ -118,6 +120,7 @@ fn insert(
     rules: Option<&Rules>,
 ) -> Result<u64, ApplyError> {
     let schema = table.schema();
+    let declared = Declared::of(schema)?;
     let loading = match rules {
         Some(rules) => rules.loading(transaction, part)?,
         None => None,
@@ -127,7 +130,9 @@ fn insert(
         let mut ruled = rules.map(|rules| Ruled::new(rules, table, &mut inserter)).transpose()?;
         let Some(sink) = &mut ruled else { continue };
         let given = columns.iter().enumerate().filter(|(_, array)| array.is_some());
-        sink.columns(&given.map(|(at, _)| at).collect::<Vec<_>>());
+        let given: Vec<usize> = given.map(|(at, _)| at).collect();
+        given.iter().try_for_each(|at| not_generated(&declared, schema, *at))?;
+        sink.columns(&given);
         let mut row = vec![Value::Null; columns.len()];
         for index in 0..*rows {
             for (at, array) in columns.iter().enumerate() {

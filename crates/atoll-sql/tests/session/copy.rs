@@ -532,3 +532,50 @@ fn a_file_takes_the_defaults_of_its_table_and_keeps_its_conditions() {
         assert_eq!(rows(&mut session, "SELECT name, price FROM t WHERE id = 7"), ["alone|2.00"]);
     }
 }
+
+#[test]
+fn loads_compute_generated_columns() {
+    let folder = TempDir::new().unwrap();
+    let mut session = session(
+        "CREATE TABLE t (id int PRIMARY KEY, a int, b int GENERATED ALWAYS AS (a * 2) STORED, \
+         c int DEFAULT 7, d int GENERATED ALWAYS AS (c + 1) STORED NOT NULL CHECK (d < 100))",
+    );
+    let copy = |name: &str, content: &str, columns: &str, more: &str| {
+        let path = file(&folder, name, content);
+        format!("COPY t{columns} FROM '{}' WITH (FORMAT csv{more})", path.display())
+    };
+    // A table that no transaction has used, and then one that is used.
+    for begin in ["", "BEGIN"] {
+        tag(&mut session, "DELETE FROM t");
+        if !begin.is_empty() {
+            tag(&mut session, begin);
+        }
+        tag(&mut session, &copy("a.csv", "1,10,20\n2,,30\n", "", ""));
+        tag(&mut session, &copy("b.csv", "3\n", " (id)", ""));
+        tag(&mut session, &copy("c.csv", "a,id\n5,4\n", "", ", HEADER"));
+        if !begin.is_empty() {
+            tag(&mut session, "COMMIT");
+        }
+        assert_eq!(
+            rows(&mut session, "SELECT id, a, b, c, d FROM t ORDER BY id"),
+            ["1|10|20|20|21", "2|NULL|NULL|30|31", "3|NULL|NULL|7|8", "4|5|10|7|8"]
+        );
+    }
+    let replace = ", ON_CONFLICT replace";
+    tag(&mut session, &copy("d.csv", "1,11,50\n", "", replace));
+    assert_eq!(rows(&mut session, "SELECT b, d FROM t WHERE id = 1"), ["22|51"]);
+    assert_eq!(error(&mut session, &copy("e.csv", "9,9,99\n", "", "")).sqlstate(), "23514");
+    for (columns, header, content) in [(" (id, b)", "", "9,9\n"), ("", ", HEADER", "id,b\n9,9\n")] {
+        let refused = error(&mut session, &copy("f.csv", content, columns, header));
+        assert_eq!(refused.sqlstate(), "42P10");
+        assert_eq!(refused.detail(), Some("Generated columns cannot be used in COPY."));
+    }
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![21, 22]));
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let path = parquet_file(&folder, vec![("id", ids.clone()), ("a", values.clone())]);
+    tag(&mut session, &format!("COPY t FROM '{}'", path.display()));
+    assert_eq!(rows(&mut session, "SELECT b, d FROM t WHERE id > 20 ORDER BY id"), ["2|8", "4|8"]);
+    let path = parquet_file(&folder, vec![("id", ids), ("b", values)]);
+    let refused = error(&mut session, &format!("COPY t FROM '{}'", path.display()));
+    assert_eq!(refused.sqlstate(), "42P10");
+}

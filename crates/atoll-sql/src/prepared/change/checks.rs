@@ -117,17 +117,18 @@ impl Binder<'_> {
 }
 
 /// Refuses functions over many rows.
-fn check_plain(plan: &LogicalPlan, clause: &str) -> Result<(), SqlError> {
-    let what = match plan {
-        LogicalPlan::Aggregate(_) => "an aggregate",
-        LogicalPlan::Window(_) => "a window function",
+pub(super) fn check_plain(plan: &LogicalPlan, clause: &str) -> Result<(), SqlError> {
+    let (what, state) = match plan {
+        LogicalPlan::Aggregate(_) => ("an aggregate", "42803"),
+        LogicalPlan::Window(_) => ("a window function", "42P20"),
         _ => return plan.inputs().into_iter().try_for_each(|input| check_plain(input, clause)),
     };
     let message = format!("{clause} cannot use {what}");
-    Err(SqlError::new(SqlErrorKind::Syntax, message).with_cause(Cause::Grouping))
+    let error = SqlError::new(SqlErrorKind::Syntax, message).with_cause(Cause::Grouping);
+    Err(error.with_state(state))
 }
 
-fn declarable<T>(bound: Result<T, Unbound>, clause: &str) -> Result<T, SqlError> {
+pub(super) fn declarable<T>(bound: Result<T, Unbound>, clause: &str) -> Result<T, SqlError> {
     bound.map_err(|unbound| match unbound {
         Unbound::Error(error) => error,
         Unbound::NotShort(reason) => {

@@ -60,11 +60,13 @@ impl Binder<'_> {
             return Err(NotShort::new("a subquery").into());
         }
         let types = value_types(&plan)?;
-        let checks = self.checks(into, &Declared::of(into.schema())?, &mut compiler)?;
+        let declared = Declared::of(into.schema())?;
+        let checks = self.checks(into, &declared, &mut compiler)?;
+        let generated = self.generated(into, &declared, &mut compiler)?;
         let copied = Copied { from: from.clone(), node, types };
         let (table, verb) = (into.clone(), Verb::Copy(copied));
         let foreign = self.foreign(into, Doing::Adopt(unchecked), &mut compiler)?;
-        let change = Change { table, verb, checks, foreign, returning: None };
+        let change = Change { table, verb, checks, generated, foreign, returning: None };
         Ok(Prepared::new(Body::Change(Box::new(change)), compiler))
     }
 }

@@ -11,7 +11,7 @@ use atoll::{Schema, Table};
 use sqlparser::tokenizer::Span;
 
 use super::insert::Row;
-use super::{Cell, Checks};
+use super::{Cell, Checks, Generated};
 use crate::declared::Declared;
 use crate::foreign::find::Constraint;
 use crate::foreign::references::References;
@@ -91,6 +91,8 @@ pub(crate) struct Concerned {
     pub(crate) references: Vec<Reference>,
     /// The conditions for its new rows, where an action makes them.
     pub(crate) checks: Option<Checks>,
+    /// The columns that are computed for them.
+    pub(crate) generated: Option<Generated>,
 }
 
 /// A foreign key that refers to a table.
@@ -164,8 +166,10 @@ impl Graph<'_, '_> {
         let keys = keys.filter(|key| doing.concerns_key(key, table.schema()));
         let keys = keys.map(|key| self.constraint(key, table)).collect::<Result<Vec<_>, _>>()?;
         let at = self.tables.len();
-        let (references, checks) = (Vec::new(), None);
-        self.tables.push(Concerned { table: table.clone(), keys, references, checks });
+        let (table, references) = (table.clone(), Vec::new());
+        let (checks, generated) = (None, None);
+        self.tables.push(Concerned { table, keys, references, checks, generated });
+        let table = self.tables[at].table.clone();
         let all = Arc::clone(&self.references);
         for (child, key) in all.get(table.name()).into_iter().flatten() {
             if doing.concerns_reference(&positions(table.schema(), &key.referenced)) {
@@ -214,6 +218,7 @@ impl Graph<'_, '_> {
         self.places.insert(table.name().to_owned(), self.tables.len());
         let declared = Declared::of(table.schema())?;
         let at = self.add(table, &declared, Doing::Any)?;
+        self.tables[at].generated = self.binder.generated(table, &declared, self.compiler)?;
         self.tables[at].checks = self.binder.checks(table, &declared, self.compiler)?;
         Ok(at)
     }

@@ -12,7 +12,7 @@ use sqlparser::tokenizer::Span;
 use super::target::{Target, assignments, is_default, named, refuse, relation, select};
 use super::{Cell, Change, Checks, Conflict, Delivery, Doing, NewValues, Returning, Source, Verb};
 use crate::declared::Declared;
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::live::{EXCLUDED, TARGET};
 use crate::prepared::query::Binder;
 use crate::prepared::{Unbound, parameters};
@@ -67,13 +67,15 @@ impl Binder<'_> {
                     .into());
             }
         };
+        let generated = self.generated(&target.table, &declared, compiler)?;
         let update = on_conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
-        let set = update.map(|update| update.columns.iter().map(|(column, _)| *column));
-        let set: Option<Vec<usize>> = set.map(Iterator::collect);
+        let computed = generated.iter().flat_map(|generated| &generated.columns);
+        let set = update.map(|update| update.columns.iter().chain(computed));
+        let set: Option<Vec<usize>> = set.map(|set| set.map(|(column, _)| *column).collect());
         let doing = set.as_ref().map_or(Doing::Insert, |set| Doing::InsertOrUpdate(set));
         let foreign = self.foreign(&target.table, doing, compiler)?;
         let verb = Verb::Insert { rows, on_conflict };
-        Ok(Change { table: target.table, verb, checks, foreign, returning })
+        Ok(Change { table: target.table, verb, checks, generated, foreign, returning })
     }
 
     fn insert_target(&self, insert: &Insert) -> Result<Target, SqlError> {
@@ -119,6 +121,7 @@ impl Binder<'_> {
             let mut exprs: Vec<Option<&Expr>> = defaults.iter().map(Option::as_ref).collect();
             for (expr, column) in written.iter().zip(*columns) {
                 if !is_default(expr) {
+                    not_generated(declared, schema, *column).map_err(|e| e.at(expr.span()))?;
                     exprs[*column] = Some(expr);
                 }
             }
@@ -199,6 +202,8 @@ impl Binder<'_> {
             );
             return Err(SqlError::new(SqlErrorKind::Syntax, message).into());
         }
+        let schema = table.schema();
+        columns.iter().try_for_each(|column| not_generated(declared, schema, *column))?;
         let short = compiler.plan(&plan).and_then(|node| Ok((node, value_types(&plan)?)));
         let row = Row { written: &[], columns: &[] };
         let row = self.written(&[row], declared, table, compiler)?.swap_remove(0);
@@ -249,6 +254,25 @@ impl Binder<'_> {
         };
         Ok(Conflict { index, any, update })
     }
+}
+
+/// Checks that a column takes a value.
+///
+/// # Errors
+/// It is computed.
+pub(crate) fn not_generated(
+    declared: &Declared,
+    schema: &Schema,
+    column: usize,
+) -> Result<(), SqlError> {
+    let name = &schema.columns()[column].name;
+    if !declared.generated.contains_key(name) {
+        return Ok(());
+    }
+    let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+    Err(SqlError::new(SqlErrorKind::Constraint, message)
+        .with_cause(Cause::GeneratedColumn)
+        .with_detail(format!("Column \"{name}\" is a generated column.")))
 }
 
 /// A row that is written out: values of some columns.

@@ -13,6 +13,7 @@ mod beside;
 mod checks;
 mod copy;
 mod foreign;
+mod generated;
 mod insert;
 mod lock;
 mod target;
@@ -31,6 +32,8 @@ use self::beside::Beside;
 pub(crate) use self::checks::Checks;
 pub(crate) use self::copy::Copied;
 pub(crate) use self::foreign::{Concerned, Doing, Foreign, Reference};
+pub(crate) use self::generated::{Generated, invalid};
+pub(crate) use self::insert::not_generated;
 use self::target::{Target, assignments, named, refuse, select};
 use super::query::Binder;
 use super::wanted::Wanted;
@@ -52,6 +55,8 @@ pub(crate) struct Change {
     pub(crate) verb: Verb,
     /// The conditions for the new rows.
     pub(crate) checks: Option<Checks>,
+    /// The columns that are computed for new rows.
+    pub(crate) generated: Option<Generated>,
     /// The foreign keys that it has to keep.
     pub(crate) foreign: Option<Foreign>,
     /// The columns that it returns of each changed row.
@@ -270,17 +275,21 @@ impl Binder<'_> {
         let change = self.assigned(&target, from, (values, beside), condition, compiler)?;
         let columns: Vec<_> = columns.into_iter().zip(change.types).collect();
         let Found { find, again, .. } = change;
+        let generated = self.generated(&target.table, &declared, compiler)?;
+        let generated = generated.filter(|generated| generated.depends_on(&columns));
+        let mut all = columns.clone();
+        all.extend(generated.iter().flat_map(|generated| generated.columns.iter().copied()));
         let checks = self.checks(&target.table, &declared, compiler)?;
-        let checks = checks.filter(|checks| checks.depend_on(&columns));
+        let checks = checks.filter(|checks| checks.depend_on(&all));
         let new = |node| {
             let new = NewValues::new(&target.table, node, columns.clone(), returning.as_ref());
             new.with_checks(checks.as_ref())
         };
         let again = again.map(new);
-        let set: Vec<usize> = columns.iter().map(|(column, _)| *column).collect();
+        let set: Vec<usize> = all.iter().map(|(column, _)| *column).collect();
         let foreign = self.foreign(&target.table, Doing::Update(&set), compiler)?;
         let verb = Verb::Update(Assignments { find, again, columns });
-        Ok(Change { table: target.table, verb, checks, foreign, returning })
+        Ok(Change { table: target.table, verb, checks, generated, foreign, returning })
     }
 
     /// The plans for new values of the rows for which a condition holds.
@@ -342,7 +351,8 @@ impl Binder<'_> {
         };
         let foreign = self.foreign(&target.table, Doing::Delete, compiler)?;
         let verb = Verb::Delete { find, again };
-        Ok(Change { table: target.table, verb, checks: None, foreign, returning })
+        let (checks, generated) = (None, None);
+        Ok(Change { table: target.table, verb, checks, generated, foreign, returning })
     }
 }
 

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use crate::declared::Declared;
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::prepared::parameters::{self, ParameterType};
 use crate::prepared::query::Binder;
 use crate::{eval, names, parse, types};
@@ -130,6 +130,17 @@ pub(super) fn assignments(
             return Err(SqlError::new(SqlErrorKind::Syntax, message).at(ident.span));
         }
         let data_type = schema.columns()[column].data_type;
+        if declared.generated.contains_key(&schema.columns()[column].name) {
+            if is_default(value) {
+                continue;
+            }
+            let name = names::fold(ident);
+            let message = format!("column \"{name}\" can only be updated to DEFAULT");
+            return Err(SqlError::new(SqlErrorKind::Constraint, message)
+                .with_cause(Cause::GeneratedColumn)
+                .with_detail(format!("Column \"{name}\" is a generated column."))
+                .at(ident.span));
+        }
         let given = match (parameters::parameter(value), value) {
             // A cast would cut a text that is too long.
             (Some(at), _) => {

@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use atoll::{Index, Range, Row, Table, Value};
 
-use super::{Runner, check, fit, given};
+use super::{Runner, check, compute, fit, given};
 use crate::prepared::change::Copied;
 use crate::short::run::Stop;
 
@@ -15,21 +15,34 @@ impl Runner<'_> {
     /// Inserts all rows of another table.
     pub(super) fn copy(&mut self, into: &Table, copied: &Copied) -> Result<u64, Stop> {
         let Copied { from, node, types } = copied;
-        let columns: Vec<_> = types.iter().copied().enumerate().collect();
+        // Generated columns are computed, whatever is copied.
+        let is_computed = |at: &usize| {
+            self.generated.is_some_and(|one| one.columns.iter().any(|(column, _)| column == at))
+        };
+        let all = types.iter().copied().enumerate();
+        let columns: Vec<_> = all.filter(|(at, _)| !is_computed(at)).collect();
+        let new_width = types.len();
         let width = from.schema().columns().len();
         let (order, mut count) = (order_of_key(from), 0);
         let mut last: Option<Vec<Value>> = None;
-        let mut new = Vec::with_capacity(COPIED_TOGETHER * columns.len());
+        let mut new = Vec::with_capacity(COPIED_TOGETHER * new_width);
         loop {
             let rows = self.some_rows(from, order.as_ref(), last.as_deref())?;
             for row in rows.chunks(width) {
                 self.how.interrupt.check_row()?;
                 for values in given(node, &[row], &self.around, self.how.interrupt)?.iter() {
                     let begin = new.len();
-                    new.extend(fit(into, &columns, values)?.into_iter().map(|(_, value)| value));
+                    new.resize(begin + new_width, Value::Null);
+                    let copied: Vec<Value> =
+                        columns.iter().map(|(at, _)| values[*at].clone()).collect();
+                    for (at, value) in fit(into, &columns, &copied)? {
+                        new[begin + at] = value;
+                    }
+                    let row = &mut new[begin..];
+                    compute(self.generated, into, row, &self.around, self.how.interrupt)?;
                     check(self.checks, into, &new[begin..], &self.around, self.how.interrupt)?;
                 }
-                if new.len() >= COPIED_TOGETHER * columns.len() {
+                if new.len() >= COPIED_TOGETHER * new_width {
                     self.store(&new, None)?;
                     self.transaction.insert(into, &new)?;
                     new.clear();

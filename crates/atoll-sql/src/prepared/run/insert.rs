@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use atoll::{Table, Value};
 
-use super::{Returned, Runner, check, fit, key_of};
+use super::{Returned, Runner, check, compute, fit, key_of};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::prepared::change::{Cell, Conflict, Source};
@@ -94,6 +94,16 @@ impl Runner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Computes the generated columns of rows.
+    pub(super) fn compute_all(&self, table: &Table, rows: &mut [Value]) -> Result<(), Stop> {
+        if self.generated.is_none() {
+            return Ok(());
+        }
+        let (around, interrupt) = (&self.around, self.how.interrupt);
+        let mut rows = rows.chunks_mut(table.schema().columns().len());
+        rows.try_for_each(|row| compute(self.generated, table, row, around, interrupt))
     }
 
     /// Checks the conditions for a new row.

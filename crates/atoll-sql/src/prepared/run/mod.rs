@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use atoll::{Error, Table, Transaction, TxnError, Value};
 
 use self::foreign::Keeper;
-use super::change::{Change, Checks, Foreign, Verb};
+use super::change::{Change, Checks, Foreign, Generated, Verb};
 use super::{Body, Prepared};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::deferred::{Deferred, Modes};
@@ -70,6 +70,8 @@ struct Runner<'r> {
     around: Cow<'r, Surroundings>,
     /// The conditions for new rows.
     checks: Option<&'r Checks>,
+    /// The columns that are computed for them.
+    generated: Option<&'r Generated>,
     /// The foreign keys of the tables that it changes, and the place of the table that it is at.
     keeper: Option<Keeper<'r>>,
     at: usize,
@@ -98,7 +100,8 @@ pub(crate) fn run<'r>(
     let checks = prepared.checks();
     let keeper = prepared.foreign().map(|foreign| keeper(foreign, prepared, &how));
     let around = Cow::Borrowed(around);
-    let mut runner = Runner { transaction, around, checks, keeper, at: 0, how, passes };
+    let (generated, at) = (prepared.generated(), 0);
+    let mut runner = Runner { transaction, around, checks, generated, keeper, at, how, passes };
     let ran = runner.use_tables(prepared).and_then(|()| runner.run(prepared));
     if !is_patient {
         // One that was rolled back asks no more.
@@ -206,6 +209,24 @@ pub(crate) fn check(
     Ok(found.iter().try_for_each(|values| checks.hold(table, values))?)
 }
 
+/// Computes the generated columns of a new row.
+pub(crate) fn compute(
+    generated: Option<&Generated>,
+    table: &Table,
+    row: &mut [Value],
+    around: &Surroundings,
+    interrupt: &Interrupt,
+) -> Result<(), Stop> {
+    let Some(generated) = generated else { return Ok(()) };
+    let made = given(&generated.node, &[row], around, interrupt)?;
+    if let Some(values) = made.iter().next() {
+        for (column, value) in fit(table, &generated.columns, values)? {
+            row[column] = value;
+        }
+    }
+    Ok(())
+}
+
 /// The values that are assigned to columns of a row, as the columns have them.
 fn fit(
     table: &Table,
@@ -305,7 +326,8 @@ impl Runner<'_> {
         let mut returned = Returned::new(change);
         let changed = match &change.verb {
             Verb::Insert { rows, on_conflict } => {
-                let rows = self.rows_of(rows, &change.table)?;
+                let mut rows = self.rows_of(rows, &change.table)?;
+                self.compute_all(&change.table, &mut rows)?;
                 match on_conflict {
                     None => self.insert(&change.table, &rows, &mut returned)?,
                     Some(conflict) => {

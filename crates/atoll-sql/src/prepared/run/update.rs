@@ -94,7 +94,7 @@ impl Runner<'_> {
         let checks = self.checks;
         let check = |row: &[Value]| check(checks, table, row, around, interrupt);
         let is_noted = self.how.journal.is_some();
-        let is_kept = self.keeper.is_some();
+        let is_kept = self.keeper.is_some() || self.generated.is_some();
         if moves || is_kept || is_noted && in_unique_index(table, columns) {
             let old = match is_kept {
                 true => held(self.transaction, table, key)?,
@@ -150,20 +150,23 @@ impl Runner<'_> {
         &mut self,
         table: &Table,
         key: &[Value],
-        values: Vec<(usize, Value)>,
+        mut values: Vec<(usize, Value)>,
     ) -> Result<Option<Vec<Value>>, Stop> {
         let schema = table.schema();
-        let old = match self.keeper {
-            Some(_) => held(self.transaction, table, key)?,
-            None => self.transaction.read(table, key)?,
+        let old = match self.keeper.is_some() || self.generated.is_some() {
+            true => held(self.transaction, table, key)?,
+            false => self.transaction.read(table, key)?,
         };
         let Some(old) = old else { return Ok(None) };
         let mut row = old.clone();
-        let mut moves = false;
         for (column, value) in &values {
-            moves |= schema.primary_key().contains(column) && row[*column] != *value;
             row[*column].clone_from(value);
         }
+        self.compute_all(table, &mut row)?;
+        if let Some(generated) = self.generated {
+            values.extend(generated.columns.iter().map(|(at, _)| (*at, row[*at].clone())));
+        }
+        let moves = schema.primary_key().iter().any(|at| row[*at] != old[*at]);
         self.check(table, &row)?;
         if self.how.journal.is_some() {
             self.check_unique_but(table, &row, key)?;

@@ -6,7 +6,7 @@ use super::{Noted, held};
 use crate::error::SqlError;
 use crate::foreign::Action;
 use crate::foreign::deferred::Check;
-use crate::prepared::change::Reference;
+use crate::prepared::change::{Concerned, Reference};
 use crate::prepared::run::Runner;
 use crate::prepared::run::insert::value_of;
 use crate::short::run::Stop;
@@ -132,11 +132,11 @@ impl Runner<'_> {
         set: Vec<(usize, Value)>,
     ) -> Result<(), Stop> {
         let Some(keeper) = &self.keeper else { return Ok(()) };
-        let checks = keeper.foreign.tables[at].checks.as_ref();
-        let own = (std::mem::replace(&mut self.checks, checks), self.at);
-        self.at = at;
+        let Concerned { checks, generated, .. } = &keeper.foreign.tables[at];
+        let own = (self.checks, self.generated, self.at);
+        (self.checks, self.generated, self.at) = (checks.as_ref(), generated.as_ref(), at);
         let done = self.set_row(table, key, set);
-        (self.checks, self.at) = own;
+        (self.checks, self.generated, self.at) = own;
         done.map(drop)
     }
 

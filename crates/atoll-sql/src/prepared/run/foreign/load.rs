@@ -48,8 +48,8 @@ impl<'l> Loading<'l> {
         let around = Surroundings::of_nothing(crate::short::scalar::Began::default());
         let how = How::serializable(interrupt);
         let around = Cow::Owned(around);
-        let mut runner =
-            Runner { transaction, around, checks: None, keeper: None, at: 0, how, passes: false };
+        let (checks, generated, keeper, at, passes) = (None, None, None, 0, false);
+        let mut runner = Runner { transaction, around, checks, generated, keeper, at, how, passes };
         runner.use_tables(insert)?;
         let Some(foreign) = insert.foreign() else { return Ok(None) };
         let modes = part.deferred.as_ref().map_or_else(Modes::default, |one| one.modes.clone());
@@ -87,7 +87,9 @@ impl<'l> Loading<'l> {
     ) -> Result<(), Stop> {
         let Self { insert, keeper, part } = self;
         let how = How { deferred: part.deferred, ..How::serializable(interrupt) };
-        let (around, checks, keeper) = (Cow::Borrowed(around), insert.checks(), Some(keeper));
-        Runner { transaction, around, checks, keeper, at: 0, how, passes: false }.finish()
+        let (around, checks, generated) =
+            (Cow::Borrowed(around), insert.checks(), insert.generated());
+        let (keeper, at, passes) = (Some(keeper), 0, false);
+        Runner { transaction, around, checks, generated, keeper, at, how, passes }.finish()
     }
 }
