@@ -3,6 +3,8 @@
 //! A statement changes the shape of the table, part by part. Then the table is made anew in that
 //! shape, under its name, and the rows are copied; all of it is part of the transaction.
 
+mod follow;
+
 use atoll::{Column, DataType, Table, TableOptions};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, CastKind, CreateIndex, DataType as SqlType,
@@ -11,11 +13,11 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use self::follow::follow;
 use crate::ddl::NewTable;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
-use crate::foreign::follow::follow;
 use crate::prepared::query::Binder;
 use crate::table_shape::{Defined, TableShape};
 use crate::{names, types};

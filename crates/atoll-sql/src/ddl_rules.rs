@@ -11,7 +11,7 @@ use sqlparser::ast::{Expr, Ident, Spanned, visit_expressions, visit_expressions_
 use crate::declared::{Check, Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{Child, Written};
-use crate::foreign::{Action, ForeignKey};
+use crate::foreign_key::{Action, ForeignKey};
 use crate::literal::Literal;
 use crate::prepared::change::invalid;
 use crate::prepared::query::Binder;

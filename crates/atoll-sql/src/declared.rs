@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::foreign::ForeignKey;
+use crate::foreign_key::ForeignKey;
 use crate::parse;
 
 /// See the module.

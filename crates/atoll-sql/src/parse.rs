@@ -13,7 +13,7 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Toke
 use crate::depth;
 use crate::dialect::AtollDialect;
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::foreign::syntax;
+use crate::foreign_syntax as syntax;
 use crate::question_marks;
 use crate::wording::sentence;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use atoll::{Transaction, Value};
 
 use super::find::{Constraint, Hold};
-use super::{ForeignKey, Timing};
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::foreign_key::{ForeignKey, Timing};
 use crate::interrupt::Interrupt;
 use crate::short::run::Stop;
 

@@ -8,12 +8,11 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::find::{are_comparable, are_unique};
-use super::syntax;
-use super::{Action, ForeignKey, Timing};
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::foreign_key::{Action, ForeignKey, Timing};
 use crate::scope::Scope;
-use crate::{names, types};
+use crate::{foreign_syntax, names, types};
 
 /// A foreign key as it is written.
 pub(crate) struct Written {
@@ -123,7 +122,7 @@ impl Written {
     /// The columns behind `ON DELETE SET NULL` or `SET DEFAULT`.
     fn set_columns(&self, columns: &[String]) -> Result<Vec<String>, SqlError> {
         let mut named = Vec::new();
-        for ident in syntax::set_columns(&self.clause)? {
+        for ident in foreign_syntax::set_columns(&self.clause)? {
             let name = names::fold(&ident);
             if !columns.contains(&name) {
                 let message = format!(

@@ -6,8 +6,8 @@ use atoll::{
     DataType, IndexSpec, Range, Schema, Table, Transaction, TxnResult, Value, Visit, Want,
 };
 
-use super::ForeignKey;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::foreign_key::ForeignKey;
 use crate::literal::Literal;
 
 /// A foreign key with the tables of a catalog.

@@ -1,7 +1,8 @@
 //! Foreign keys: columns of which each row names a row of another table, the parent.
 //!
-//! A foreign key is declared with the table that has its columns ([`crate::declared`]). In reading
-//! order: [`define`] (clauses of `CREATE TABLE`), [`references`] (which tables refer to a table),
+//! A foreign key ([`crate::foreign_key`]) is declared with the table that has its columns.
+//!
+//! In reading order: [`define`] (clauses of `CREATE TABLE`), [`references`] (which tables refer to a table),
 //! `prepared/change/foreign.rs` (what a change has to keep), [`find`], `prepared/run/foreign/`
 //! (checks and actions), [`deferred`].
 //!
@@ -16,87 +17,4 @@
 pub(crate) mod deferred;
 pub(crate) mod define;
 pub(crate) mod find;
-pub(crate) mod follow;
 pub(crate) mod references;
-pub(crate) mod syntax;
-
-use serde::{Deserialize, Serialize};
-
-/// A foreign key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ForeignKey {
-    /// The name of the constraint, unique in its table.
-    pub name: String,
-    /// The columns that refer.
-    pub columns: Vec<String>,
-    /// The table that they refer to.
-    pub table: String,
-    /// The columns of that table, in the order of `columns`.
-    pub referenced: Vec<String>,
-    /// Either all columns are NULL or none.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub match_full: bool,
-    /// What becomes of the rows that refer to a deleted row.
-    #[serde(default, skip_serializing_if = "Action::is_none")]
-    pub on_delete: Action,
-    /// The columns that `on_delete` sets; all of them if none is named.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub on_delete_columns: Vec<String>,
-    /// What becomes of the rows that refer to a row with new values.
-    #[serde(default, skip_serializing_if = "Action::is_none")]
-    pub on_update: Action,
-    /// When it is checked.
-    #[serde(default, skip_serializing_if = "Timing::is_immediate")]
-    pub timing: Timing,
-}
-
-/// What becomes of rows when the row that they refer to goes, or gets another key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Action {
-    /// The change is an error, unless the statement ends with a row of the old key.
-    #[default]
-    NoAction,
-    /// The change is an error.
-    Restrict,
-    /// They follow.
-    Cascade,
-    /// Their columns become NULL.
-    SetNull,
-    /// Their columns get their defaults.
-    SetDefault,
-}
-
-impl Action {
-    fn is_none(&self) -> bool {
-        *self == Self::NoAction
-    }
-
-    /// Whether it changes rows that refer.
-    pub(crate) fn changes_rows(self) -> bool {
-        !matches!(self, Self::NoAction | Self::Restrict)
-    }
-}
-
-/// When a foreign key is checked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Timing {
-    /// At the end of each statement.
-    #[default]
-    Immediate,
-    /// At the end of each statement, unless `SET CONSTRAINTS` says otherwise.
-    Deferrable,
-    /// When the transaction commits, unless `SET CONSTRAINTS` says otherwise.
-    Deferred,
-}
-
-impl Timing {
-    fn is_immediate(&self) -> bool {
-        *self == Self::Immediate
-    }
-
-    /// Whether it may be checked when the transaction commits.
-    pub(crate) fn is_deferrable(self) -> bool {
-        self != Self::Immediate
-    }
-}

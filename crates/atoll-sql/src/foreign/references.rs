@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll::Catalog;
 
-use super::ForeignKey;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::foreign_key::ForeignKey;
 
 /// The foreign keys of a catalog by the tables that they refer to, each with the name of its own
 /// table.

@@ -4,7 +4,7 @@ use super::{Outcome, SqlSession};
 use crate::error::SqlError;
 use crate::foreign::deferred::check_names;
 use crate::foreign::references;
-use crate::foreign::syntax::SetConstraints;
+use crate::foreign_syntax::SetConstraints;
 use crate::names;
 
 impl SqlSession {

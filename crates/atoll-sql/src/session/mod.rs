@@ -23,7 +23,7 @@ use atoll::{Database, Snapshot};
 use sqlparser::ast::{ObjectType, Set, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::foreign::syntax::SetConstraints;
+use crate::foreign_syntax::SetConstraints;
 use crate::idle::Slot;
 use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use atoll::{Schema, Table};
 use sqlparser::tokenizer::Span;
 
-use super::insert::Row;
 use super::{Cell, Checks, Generated};
 use crate::declared::Declared;
 use crate::foreign::find::Constraint;
 use crate::foreign::references::References;
-use crate::foreign::{Action, ForeignKey};
+use crate::foreign_key::{Action, ForeignKey};
 use crate::names;
 use crate::prepared::Unbound;
 use crate::prepared::cache::Shared;
@@ -203,9 +202,7 @@ impl Graph<'_, '_> {
         let mut defaults = Vec::new();
         if actions.contains(&Action::SetDefault) {
             let declared = Declared::of(table.schema())?;
-            let row = [Row { written: &[], columns: &[] }];
-            let rows = self.binder.written(&row, &declared, &table, self.compiler)?;
-            defaults = rows.into_iter().next().unwrap_or_default();
+            defaults = self.binder.defaults(&table, &declared, self.compiler)?;
         }
         Ok(Reference { constraint, child, defaults })
     }

@@ -103,8 +103,20 @@ impl Binder<'_> {
         Ok(Target { table: names::find_table(self.scope, &name, span)?, alias, span })
     }
 
+    /// The defaults of all columns.
+    pub(super) fn defaults(
+        &self,
+        table: &Table,
+        declared: &Declared,
+        compiler: &mut Compiler,
+    ) -> Result<Vec<Cell>, Unbound> {
+        let row = Row { written: &[], columns: &[] };
+        let rows = self.written(&[row], declared, table, compiler)?;
+        Ok(rows.into_iter().next().unwrap_or_default())
+    }
+
     /// Rows that are written out, with defaults where nothing is written.
-    pub(super) fn written(
+    fn written(
         &self,
         given: &[Row<'_>],
         declared: &Declared,
@@ -276,9 +288,9 @@ pub(crate) fn not_generated(
 }
 
 /// A row that is written out: values of some columns.
-pub(super) struct Row<'r> {
-    pub(super) written: &'r [Expr],
-    pub(super) columns: &'r [usize],
+struct Row<'r> {
+    written: &'r [Expr],
+    columns: &'r [usize],
 }
 
 /// The rows of `VALUES`, with values for these columns, or for the first of them.

@@ -4,8 +4,8 @@ use atoll::{Table, Value};
 
 use super::{Noted, held};
 use crate::error::SqlError;
-use crate::foreign::Action;
 use crate::foreign::deferred::Check;
+use crate::foreign_key::Action;
 use crate::prepared::change::{Concerned, Reference};
 use crate::prepared::run::Runner;
 use crate::prepared::run::insert::value_of;

@@ -10,7 +10,9 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use crate::dialect::AtollDialect;
-use crate::parse::{MARK, StatementTokens};
+
+/// The quotes of a name that is such a list: no name can have them.
+const SET_COLUMNS: Option<char> = Some('=');
 
 /// The columns behind an action, as they are written, and where they stand.
 pub(crate) struct SetColumns {
@@ -27,7 +29,7 @@ fn is_space(token: &TokenWithSpan) -> bool {
 }
 
 /// Takes the columns behind `ON DELETE SET NULL` and `SET DEFAULT` out of a statement.
-pub(crate) fn take_set_columns(tokens: &mut StatementTokens) -> Vec<SetColumns> {
+pub(crate) fn take_set_columns(tokens: &mut Vec<TokenWithSpan>) -> Vec<SetColumns> {
     if !tokens.iter().any(|token| is(token, Keyword::REFERENCES)) {
         return Vec::new();
     }
@@ -76,7 +78,7 @@ pub(crate) fn give_set_columns(create: &mut CreateTable, taken: Vec<SetColumns>)
         if let Some(key) = key {
             // PostgreSQL has nothing else that would stand here.
             let span = Span::new(at, at);
-            key.index_name = Some(Ident { value: columns, quote_style: Some(MARK), span });
+            key.index_name = Some(Ident { value: columns, quote_style: SET_COLUMNS, span });
         }
     }
 }
@@ -87,7 +89,7 @@ pub(crate) fn give_set_columns(create: &mut CreateTable, taken: Vec<SetColumns>)
 /// They are not a list of names; the foreign key names an index, which PostgreSQL does not have.
 pub(crate) fn set_columns(key: &ForeignKeyConstraint) -> Result<Vec<Ident>, ParserError> {
     let Some(columns) = &key.index_name else { return Ok(Vec::new()) };
-    if columns.quote_style != Some(MARK) {
+    if columns.quote_style != SET_COLUMNS {
         let message = "a foreign key has no name of an index".to_owned();
         return Err(ParserError::ParserError(message));
     }
@@ -109,7 +111,7 @@ pub(crate) struct SetConstraints {
 }
 
 /// The statement that tokens are, if it is `SET CONSTRAINTS`.
-pub(crate) fn set_constraints(tokens: &StatementTokens) -> Option<Result<Statement, ParserError>> {
+pub(crate) fn set_constraints(tokens: &[TokenWithSpan]) -> Option<Result<Statement, ParserError>> {
     let words: Vec<&TokenWithSpan> = tokens.iter().filter(|token| !is_space(token)).collect();
     let [first, second, rest @ ..] = words.as_slice() else { return None };
     let is_constraints = |token: &Token| match token {

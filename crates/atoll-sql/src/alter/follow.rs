@@ -4,11 +4,11 @@
 use atoll::{DataType, Table};
 use sqlparser::tokenizer::Span;
 
-use super::ForeignKey;
-use super::find::are_comparable;
-use super::references::{self, DependsOn};
 use crate::declared::Declared;
 use crate::error::SqlError;
+use crate::foreign::find::are_comparable;
+use crate::foreign::references::{self, DependsOn};
+use crate::foreign_key::ForeignKey;
 use crate::names;
 use crate::scope::Scope;
 use crate::table_shape::TableShape;
