@@ -6,6 +6,7 @@
 //!     column type [NOT NULL] [PRIMARY KEY] [UNIQUE] [DEFAULT value] [CHECK (condition)]
 //!         [GENERATED ALWAYS AS (expression) STORED]
 //!         [REFERENCES table [(column)] …], …
+//!     [, LIKE table [INCLUDING … | EXCLUDING …]]…
 //!     [, PRIMARY KEY (column, …) [USING HASH]]
 //!     [, [CONSTRAINT name] UNIQUE (column, …)]… [, [CONSTRAINT name] CHECK (condition)]…
 //!     [, [CONSTRAINT name] FOREIGN KEY (column, …) REFERENCES table [(column, …)]
@@ -21,15 +22,15 @@
 //!
 //! `DDL-1`: a clause that Atoll does not carry out is an error, never silently dropped.
 
-use atoll::{Schema, TableOptions};
+use atoll::{Schema, Table, TableOptions};
 use sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
-use sqlparser::ast::{CreateTable, CreateTableOptions, Expr, Ident, SqlOption};
+use sqlparser::ast::{CreateTable, CreateTableOptions, Expr, Ident, ObjectName, SqlOption};
 use sqlparser::tokenizer::Span;
 
 use crate::error::SqlError;
 use crate::prepared::query::Binder;
 use crate::table_shape::{Defined, TableShape};
-use crate::{names, parse};
+use crate::{like_clause, names, parse};
 
 /// A table that a statement describes.
 pub(crate) struct NewTable {
@@ -50,7 +51,11 @@ pub(crate) fn new_table(
 ) -> Result<Option<NewTable>, SqlError> {
     let db = &binder.scope.db;
     let (name, span) = names::table_name(&statement.name)?;
-    let Defined { schema, indexes, rules } = defined(statement, &name, span)?;
+    let find = |name: &ObjectName| {
+        let (name, span) = names::table_name(name)?;
+        names::find_table(binder.scope, &name, span)
+    };
+    let Defined { schema, indexes, rules } = defined(statement, &find, &name, span)?;
     let schema = rules.declare(binder, &name, (schema, &indexes))?;
     let tablespace = tablespace(statement).map_err(|error| error.at(span))?;
     if let (Some(name), None) = (tablespace, db.durability()) {
@@ -69,11 +74,25 @@ pub(crate) fn new_table(
     Ok(Some(NewTable { name, schema, options }))
 }
 
-/// What a statement defines for a table of this name.
-fn defined(statement: &CreateTable, table: &str, span: Span) -> Result<Defined, SqlError> {
+/// What a statement defines for a table of this name, perhaps like others.
+fn defined(
+    statement: &CreateTable,
+    find: &dyn Fn(&ObjectName) -> Result<Table, SqlError>,
+    table: &str,
+    span: Span,
+) -> Result<Defined, SqlError> {
     refuse_clauses(statement, span)?;
     let mut shape = TableShape::default();
-    statement.columns.iter().try_for_each(|column| shape.add_column(column).map(drop))?;
+    for column in &statement.columns {
+        match like_clause::of(column) {
+            Some((other, including)) => {
+                let span = column.name.span;
+                let other = find(other)?;
+                shape.add_like(&other, including, table).map_err(|error| error.at(span))?;
+            }
+            None => shape.add_column(column)?,
+        }
+    }
     statement.constraints.iter().try_for_each(|constraint| shape.add_constraint(constraint))?;
     shape.finish(table, span)
 }
@@ -149,7 +168,9 @@ mod tests {
 
     fn of(sql: &str) -> Result<Schema, SqlError> {
         match crate::parse::one(sql)? {
-            Statement::CreateTable(create) => Ok(defined(&create, "t", Span::empty())?.schema),
+            Statement::CreateTable(create) => {
+                Ok(defined(&create, &|_| panic!("LIKE"), "t", Span::empty())?.schema)
+            }
             other => panic!("{other} is not CREATE TABLE"),
         }
     }

@@ -12,6 +12,7 @@ use crate::declared::{Check, Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{Child, Written};
 use crate::foreign_key::{Action, ForeignKey};
+use crate::like_clause::Including;
 use crate::literal::Literal;
 use crate::prepared::change::invalid;
 use crate::prepared::query::Binder;
@@ -64,6 +65,20 @@ impl Rules {
         refuse_subqueries(expr, "a column generation expression")?;
         self.generated.push((column.to_owned(), expr.clone()));
         Ok(())
+    }
+
+    /// Adds what another table says about its rows, which calls itself by the first name.
+    pub(crate) fn add_like(&mut self, mut other: Self, including: Including, names: (&str, &str)) {
+        other.rename_table(names.0, names.1);
+        if including.defaults {
+            self.defaults.extend(other.defaults);
+        }
+        if including.generated {
+            self.generated.extend(other.generated);
+        }
+        if including.constraints {
+            self.checks.extend(other.checks);
+        }
     }
 
     /// Whether a column is generated.

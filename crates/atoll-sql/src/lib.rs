@@ -41,6 +41,7 @@ mod interrupt;
 mod isolation;
 mod journal;
 mod lengths;
+mod like_clause;
 mod limits;
 mod literal;
 mod live;

@@ -14,6 +14,7 @@ use crate::depth;
 use crate::dialect::AtollDialect;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign_syntax as syntax;
+use crate::like_clause;
 use crate::question_marks;
 use crate::wording::sentence;
 
@@ -85,6 +86,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     if let Some(parsed) = syntax::set_constraints(&tokens) {
         return parsed.map_err(placed);
     }
+    like_clause::replace(&mut tokens).map_err(placed)?;
     let set_columns = syntax::take_set_columns(&mut tokens);
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
     let extra = take_copy_options(&mut tokens);

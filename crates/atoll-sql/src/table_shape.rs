@@ -13,6 +13,7 @@ use crate::ddl_rules::Rules;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::Written;
+use crate::like_clause::Including;
 use crate::{names, types};
 
 /// Columns, keys, indexes and rules of a table, which need not fit together yet.
@@ -93,6 +94,38 @@ impl TableShape {
         }
         self.columns.push(ShapeColumn { column, origin: None, using: None });
         Ok(())
+    }
+
+    /// Adds what another table has, for a table of this name.
+    ///
+    /// # Errors
+    /// A second primary key, or a second column of a name; as [`Declared::of`].
+    pub(crate) fn add_like(
+        &mut self,
+        other: &Table,
+        including: Including,
+        name: &str,
+    ) -> Result<(), SqlError> {
+        let TableShape { columns, key, indexes, rules, is_hashed } = Self::of(other)?;
+        for ShapeColumn { column, .. } in columns {
+            if self.columns.iter().any(|other| other.column.name == column.name) {
+                let message = format!("column \"{}\" is named twice", column.name);
+                return Err(
+                    SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::ColumnExists)
+                );
+            }
+            self.columns.push(ShapeColumn { column, origin: None, using: None });
+        }
+        self.rules.add_like(rules, including, (other.name(), name));
+        if !including.indexes {
+            return Ok(());
+        }
+        let of_key = |index: &ShapeIndex| index.columns == key && !index.unique;
+        for ShapeIndex { columns, unique, .. } in indexes.into_iter().filter(|one| !of_key(one)) {
+            let suffix = if unique { "key" } else { "idx" };
+            self.indexes.push(ShapeIndex { name: None, columns, unique, suffix });
+        }
+        self.set_key(key, is_hashed, Span::empty())
     }
 
     /// Adds a constraint, or an index that is written like one.

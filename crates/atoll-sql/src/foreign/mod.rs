@@ -2,9 +2,9 @@
 //!
 //! A foreign key ([`crate::foreign_key`]) is declared with the table that has its columns.
 //!
-//! In reading order: [`define`] (clauses of `CREATE TABLE`), [`references`] (which tables refer to a table),
-//! `prepared/change/foreign.rs` (what a change has to keep), [`find`], `prepared/run/foreign/`
-//! (checks and actions), [`deferred`].
+//! In reading order: [`define`] (clauses of `CREATE TABLE`), [`references`] (which tables refer to a
+//! table), `prepared/change/foreign.rs` (what a change has to keep), [`find`],
+//! `prepared/run/foreign/` (checks and actions), [`deferred`].
 //!
 //! - `FOREIGN-1`: no commit leaves a row without its parent. The transaction that stores a
 //!   row has read its parent, and one that removes a parent has read that no row refers to it; the
