@@ -127,16 +127,17 @@ fn column(clause: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>, ParserError>
         }
     }
     let flags = including.flags().map(|flag| if flag { '1' } else { '0' });
-    let quoted = |value: String| {
-        Token::Word(Word { value, quote_style: Some('"'), keyword: Keyword::NoKeyword })
+    // As no keyword, the name of the table is not taken for that of a type.
+    let word = |value: String, quote_style: Option<char>| {
+        Token::Word(Word { value, quote_style, keyword: Keyword::NoKeyword })
     };
-    let mut tokens = vec![(quoted(format!("{PREFIX}{}", String::from_iter(flags))), span)];
+    let mut tokens = vec![(word(format!("{PREFIX}{}", String::from_iter(flags)), Some('"')), span)];
     for (number, part) in other.0.iter().enumerate() {
         if number > 0 {
             tokens.push((Token::Period, span));
         }
         if let Some(ident) = part.as_ident() {
-            tokens.push((quoted(crate::names::fold(ident)), ident.span));
+            tokens.push((word(ident.value.clone(), ident.quote_style), ident.span));
         }
     }
     Ok(tokens.into_iter().map(|(token, span)| TokenWithSpan { token, span }).collect())

@@ -2,7 +2,7 @@
 //!
 //! A foreign key ([`crate::foreign_key`]) is declared with the table that has its columns.
 //!
-//! In reading order: [`define`] (clauses of `CREATE TABLE`), [`references`] (which tables refer to a
+//! In reading order: [`define`] (clauses of `CREATE TABLE`), [`references`] (which refer to a
 //! table), `prepared/change/foreign.rs` (what a change has to keep), [`find`],
 //! `prepared/run/foreign/` (checks and actions), [`deferred`].
 //!
