@@ -103,10 +103,10 @@ impl IncomingRows {
             return Err(RowsError::Mismatch(format!("the table has no column \"{name}\"")));
         }
         let unreadable = |error: SqlError| RowsError::Mismatch(error.to_string());
-        let defaults = Declared::of(schema).map_err(unreadable)?.defaults;
+        let declared = Declared::of(schema).map_err(unreadable)?;
         let places = schema.columns().iter().map(|column| {
             let place = self.schema.index_of(&column.name).ok();
-            if place.is_none() && !column.nullable && !defaults.contains_key(&column.name) {
+            if place.is_none() && !column.nullable && !declared.has_value(&column.name) {
                 let name = &column.name;
                 return Err(RowsError::Mismatch(format!("the data has no column \"{name}\"")));
             }

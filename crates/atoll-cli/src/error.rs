@@ -152,6 +152,9 @@ pub fn report(error: &CliError, style: Style) -> String {
     let mut text = format!("{} {error}", style.error("error:"));
     if let CliError::Statement(failed) = error {
         text.push_str(&place(failed, style));
+        if let Some(detail) = failed.error.detail() {
+            text.push_str(&format!("\n{} {detail}", style.hint("detail:")));
+        }
     }
     if let Some(hint) = error.hint() {
         text.push_str(&format!("\n{} {hint}", style.hint("hint:")));

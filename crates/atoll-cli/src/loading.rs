@@ -88,7 +88,10 @@ pub fn load(database: &Database, job: &Job, question: Option<Arc<Question>>) -> 
         let hint = way_out(&error).map_or_else(|| error.hint().map(str::to_owned), Some);
         // Some errors name the file themselves.
         let named = error.message().contains(&file);
-        let message = if named { error.to_string() } else { format!("{file}: {error}") };
+        let mut message = if named { error.to_string() } else { format!("{file}: {error}") };
+        if let Some(detail) = error.detail() {
+            message.push_str(&format!("\ndetail: {detail}"));
+        }
         CliError::Said { message, hint }
     };
     let (mut quoted, mut named, mut untyped) = (Vec::new(), Vec::new(), Vec::new());

@@ -73,7 +73,7 @@ impl Declared {
     }
 
     /// Whether a column has a value where none is given.
-    pub(crate) fn has_value(&self, column: &str) -> bool {
+    pub fn has_value(&self, column: &str) -> bool {
         self.defaults.contains_key(column) || self.generated.contains_key(column)
     }
 
