@@ -90,7 +90,9 @@ fn a_parent_does_not_go_while_another_transaction_refers_to_it() {
                             || error.kind() == SqlErrorKind::Aborted;
                         assert!(is_expected, "{what}: {first}; {second}: {error}");
                     }
-                    assert!(done.is_ok() || other.is_ok(), "{what}: {first}; {second}");
+                    // Where transactions do not wait for each other, both may be aborted.
+                    let one_wins = done.is_ok() || other.is_ok();
+                    assert!(one_wins || !db.scheme().releases_reads(), "{what}: {first}; {second}");
                     let left = "SELECT c.id FROM c LEFT JOIN p ON c.u = p.u WHERE p.id IS NULL \
                                 AND c.u > 0";
                     let found = (orphans(&mut one), rows(&mut one, left));
