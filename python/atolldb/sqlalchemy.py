@@ -11,7 +11,7 @@ Connections of an engine are sessions of one database, in memory too. :func:`ins
 
 What Atoll lacks is an error of its own, with these exceptions:
 
-- Foreign keys are not checked. ``CREATE TABLE`` leaves them out, with a warning.
+- Reflection tells neither foreign keys and checks nor indexes.
 - Indexes that a table has when it is created are made by its ``CREATE TABLE``.
 - Lengths of texts are not checked. JSON, ``Enum`` and ``Uuid`` are kept as texts.
 - ``DateTime(timezone=True)`` is kept in UTC; a time without a zone is taken for UTC.
@@ -27,7 +27,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.dialects.postgresql.base import PGCompiler
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import default
-from sqlalchemy.schema import Column, Computed, CreateIndex, CreateTable, Identity
+from sqlalchemy.schema import Column, CreateIndex, CreateTable, Identity
 from sqlalchemy.sql import compiler
 
 import atolldb
@@ -85,9 +85,9 @@ class _Compiler(PGCompiler):
 
 class _DDLCompiler(compiler.DDLCompiler):
     def get_column_default_string(self, column):
-        if isinstance(column.server_default, (Computed, Identity)):
+        if isinstance(column.server_default, Identity):
             raise exc.CompileError(
-                "Atoll computes no generated columns and identities: "
+                "Atoll computes no identities: "
                 "give Column(default=...) instead, which SQLAlchemy computes"
             )
         return super().get_column_default_string(column)
@@ -112,11 +112,13 @@ class _DDLCompiler(compiler.DDLCompiler):
         columns = ", ".join(map(self.preparer.format_column, index.expressions))
         return f"{kind.format(self._prepared_index_name(index))} ({columns})"
 
-    def visit_foreign_key_constraint(self, constraint, **kw):
-        util.warn(
-            f"Atoll does not check foreign keys: table {constraint.table.name} is made without "
-            f"the one of {', '.join(constraint.column_keys)}"
+    def visit_computed_column(self, generated, **kw):
+        if generated.persisted is False:
+            raise exc.CompileError("Atoll stores generated columns: Computed(..., persisted=True)")
+        text = self.sql_compiler.process(
+            generated.sqltext, include_table=False, literal_binds=True
         )
+        return f"GENERATED ALWAYS AS ({text}) STORED"
 
 
 class _TypeCompiler(compiler.GenericTypeCompiler):
@@ -347,12 +349,16 @@ class AtollDialect(default.DefaultDialect):
         return {"name": None, "constrained_columns": key}
 
     def get_foreign_keys(self, connection, table_name, schema=None, **kw):
-        self._table(connection, table_name, schema)
-        return []
+        raise NotImplementedError("Atoll does not tell which foreign keys a table has")
+
+    def get_multi_foreign_keys(self, connection, **kw):
+        return {}
 
     def get_check_constraints(self, connection, table_name, schema=None, **kw):
-        self._table(connection, table_name, schema)
-        return []
+        raise NotImplementedError("Atoll does not tell which checks a table has")
+
+    def get_multi_check_constraints(self, connection, **kw):
+        return {}
 
     def get_indexes(self, connection, table_name, schema=None, **kw):
         raise NotImplementedError("Atoll does not tell which indexes a table has")

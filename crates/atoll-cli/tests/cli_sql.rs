@@ -330,6 +330,24 @@ fn a_session_says_what_its_commits_survive() {
 }
 
 #[test]
+fn a_table_is_described_with_its_rules_and_those_that_refer_to_it() {
+    let world = World::new();
+    let make = "CREATE TABLE p (id int PRIMARY KEY, n varchar(9) DEFAULT 'x', CHECK (n <> ''));
+                CREATE TABLE t (id int PRIMARY KEY, \"P\" int REFERENCES p ON DELETE SET NULL,
+                w int GENERATED ALWAYS AS (id * 2) STORED)";
+    let out = world.run(&["sql", "bank", "-c", make, "-c", r"\d p", "-c", r"\d t"]).ok();
+    for shown in [
+        "│ n      │ character varying(9) │ yes      │     │ 'x'     │",
+        "Checks:\n  p_n_check CHECK (n <> '')\n",
+        "Referenced by:\n  t t_P_fkey: FOREIGN KEY (\"P\") REFERENCES p (id) ON DELETE SET NULL\n",
+        "generated: id * 2",
+        "Foreign keys:\n  t_P_fkey FOREIGN KEY (\"P\") REFERENCES p (id) ON DELETE SET NULL\n",
+    ] {
+        assert!(out.contains(shown), "{shown} is not in\n{out}");
+    }
+}
+
+#[test]
 fn indexes_are_shown_and_hold_when_the_database_is_opened_again() {
     let world = World::new();
     let data = world.runtime_dir().with_file_name("data").to_str().unwrap().to_owned();

@@ -1,6 +1,10 @@
 //! What is declared of a foreign key; [`crate::foreign`] keeps it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+use crate::names::quoted_if_needed;
 
 /// A foreign key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +35,36 @@ pub struct ForeignKey {
     pub timing: Timing,
 }
 
+/// As SQL writes it behind `CONSTRAINT name`.
+impl fmt::Display for ForeignKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[String]| {
+            let names: Vec<_> = names.iter().map(|name| quoted_if_needed(name)).collect();
+            names.join(", ")
+        };
+        let (columns, referenced) = (list(&self.columns), list(&self.referenced));
+        let table = quoted_if_needed(&self.table);
+        write!(f, "FOREIGN KEY ({columns}) REFERENCES {table} ({referenced})")?;
+        if self.match_full {
+            f.write_str(" MATCH FULL")?;
+        }
+        if let Some(action) = self.on_update.name() {
+            write!(f, " ON UPDATE {action}")?;
+        }
+        if let Some(action) = self.on_delete.name() {
+            write!(f, " ON DELETE {action}")?;
+        }
+        if !self.on_delete_columns.is_empty() {
+            write!(f, " ({})", list(&self.on_delete_columns))?;
+        }
+        f.write_str(match self.timing {
+            Timing::Immediate => "",
+            Timing::Deferrable => " DEFERRABLE",
+            Timing::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+        })
+    }
+}
+
 /// What becomes of rows when the row that they refer to goes, or gets another key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
@@ -50,6 +84,17 @@ pub enum Action {
 impl Action {
     fn is_none(&self) -> bool {
         *self == Self::NoAction
+    }
+
+    /// Its name in SQL, unless it is what SQL takes where none is written.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::NoAction => None,
+            Self::Restrict => Some("RESTRICT"),
+            Self::Cascade => Some("CASCADE"),
+            Self::SetNull => Some("SET NULL"),
+            Self::SetDefault => Some("SET DEFAULT"),
+        }
     }
 
     /// Whether it changes rows that refer.

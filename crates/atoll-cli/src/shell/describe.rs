@@ -1,6 +1,7 @@
 //! The output of `\d`, `\memory` and `\health`.
 
 use atoll::{IndexSpec, Schema};
+use atoll_sql::Declared;
 use serde::Serialize;
 
 use crate::error::{CliError, Result};
@@ -118,37 +119,78 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
     if output.json {
         return Ok(output.json(&json(table, rows))?);
     }
-    let mut grid = Grid::new([
+    let declared = Declared::of(&table.schema)?;
+    let value = |column: &str| match declared.generated.get(column) {
+        Some(expression) => format!("generated: {expression}"),
+        None => declared.defaults.get(column).cloned().unwrap_or_default(),
+    };
+    let mut titles = vec![
         ("column", Align::Left),
         ("type", Align::Left),
         ("nullable", Align::Left),
         ("key", Align::Right),
-    ]);
+    ];
+    let has_values = !declared.defaults.is_empty() || !declared.generated.is_empty();
+    if has_values {
+        titles.push(("default", Align::Left));
+    }
+    let mut grid = Grid::new(titles);
     let keys = table.schema.primary_key();
     for (at, column) in table.schema.columns().iter().enumerate() {
         let position = keys.iter().position(|key| *key == at);
-        grid.push(vec![
+        let mut cells = vec![
             Some(column.name.clone()),
             Some(column.data_type.to_string()),
             Some(if column.nullable { "yes" } else { "" }.to_owned()),
             Some(position.map_or(String::new(), |position| (position + 1).to_string())),
-        ]);
+        ];
+        if has_values {
+            cells.push(Some(value(&column.name)));
+        }
+        grid.push(cells);
     }
     let (width, style) = (output.width(), output.style);
     output.line(&format!("{}: {}", style.bold(&table.name), size::counted(rows, "row")))?;
     grid.write(output, width, style)?;
-    let indexes = table.indexes.as_deref().unwrap_or_default();
-    if !indexes.is_empty() {
-        output.line("Indexes:")?;
-    }
-    for IndexSpec { name, columns, unique } in indexes {
+    let indexes = table.indexes.as_deref().unwrap_or_default().iter();
+    let indexes = indexes.map(|IndexSpec { name, columns, unique }| {
         let unique = if *unique { " UNIQUE" } else { "" };
-        output.line(&format!("  {name}{unique} ({})", columns.join(", ")))?;
+        format!("  {name}{unique} ({})", columns.join(", "))
+    });
+    section(output, "Indexes:", &indexes.collect::<Vec<_>>())?;
+    rules(output, &declared)?;
+    let mut referring = Vec::new();
+    for other in &tables {
+        for key in Declared::of(&other.schema)?.foreign_keys {
+            if key.table == table.name {
+                referring.push(format!("  {} {}: {key}", other.name, key.name));
+            }
+        }
     }
+    section(output, "Referenced by:", &referring)?;
     if let Some(tablespace) = &table.tablespace {
         output.line(&format!("Tablespace: {tablespace}"))?;
     }
     Ok(())
+}
+
+/// Writes the conditions and the foreign keys of a table.
+fn rules(output: &mut Output, declared: &Declared) -> Result<()> {
+    let checks = declared.checks.iter();
+    let checks: Vec<_> =
+        checks.map(|check| format!("  {} CHECK ({})", check.name, check.condition)).collect();
+    section(output, "Checks:", &checks)?;
+    let keys = declared.foreign_keys.iter();
+    let keys: Vec<_> = keys.map(|key| format!("  {} {key}", key.name)).collect();
+    section(output, "Foreign keys:", &keys)
+}
+
+/// Writes lines below a title, if there are some.
+fn section(output: &mut Output, title: &str, lines: &[String]) -> Result<()> {
+    if !lines.is_empty() {
+        output.line(title)?;
+    }
+    Ok(lines.iter().try_for_each(|line| output.line(line))?)
 }
 
 /// What programs are told of memory.
