@@ -19,6 +19,7 @@ use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
 use crate::prepared::query::Binder;
+use crate::quoted::quoted_if_needed;
 use crate::table_shape::{Defined, TableShape};
 use crate::{names, types};
 
@@ -167,7 +168,7 @@ impl Alteration {
         self.shape.rules.foreign_keys().retain(|key| !names.contains(&key.name));
     }
 
-    /// What the table becomes, and behind it other tables whose foreign keys follow.
+    /// What the table becomes, and behind it other tables, if their foreign keys follow.
     ///
     /// # Errors
     /// The parts do not fit together; another table or index has the name; foreign keys of other
@@ -326,7 +327,7 @@ impl Alteration {
         Ok(())
     }
 
-    /// The default of a column whose type has changed.
+    /// Makes the default of a column fit its new type.
     fn retype_default(
         &mut self,
         ident: &Ident,
@@ -425,7 +426,7 @@ fn not_by_itself(column: &Column, wanted: DataType) -> SqlError {
         format!("column \"{name}\" of type {data_type} does not become {wanted} by itself");
     SqlError::new(SqlErrorKind::Type, message)
         .with_cause(Cause::OtherType)
-        .with_hint(Some(format!("say how: USING {}::{wanted}", names::quoted_if_needed(name))))
+        .with_hint(Some(format!("say how: USING {}::{wanted}", quoted_if_needed(name))))
 }
 
 /// The value of a column of the old table, for one of this type.

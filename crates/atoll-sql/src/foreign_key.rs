@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::names::quoted_if_needed;
+use crate::quoted::quoted_if_needed;
 
 /// A foreign key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,13 +6,11 @@
 //! name; SQL needs quotes for it unless it is a plain lower-case identifier.
 
 use atoll::{Column, Schema, Table};
-use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, Statement};
-use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
-use sqlparser::tokenizer::{Span, Token};
+use sqlparser::ast::{Ident, ObjectName};
+use sqlparser::tokenizer::Span;
 
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::parse;
 use crate::scope::Scope;
 
 /// The one schema that a database has.
@@ -88,31 +86,6 @@ pub(crate) fn find<'a>(
     let mut same = |other: &str| other.to_lowercase() == lower;
     let at = known.position(&mut same)?;
     if known.any(same) { None } else { Some(at) }
-}
-
-/// A name as SQL takes it: in quotes unless it is a plain lower-case identifier.
-pub fn quoted_if_needed(name: &str) -> std::borrow::Cow<'_, str> {
-    if is_plain(name) { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")).into() }
-}
-
-/// Whether SQL takes a name without quotes for this very column.
-fn is_plain(name: &str) -> bool {
-    let allowed = |c: char| c == '_' || c.is_alphanumeric() && !c.is_ascii_uppercase();
-    let begins = name.starts_with(|c: char| !c.is_numeric());
-    if !begins || !name.chars().all(allowed) {
-        return false;
-    }
-    // The parser takes some words that other places of a statement, or other databases, do not.
-    let keyword = Token::make_keyword(name);
-    if matches!(keyword, Token::Word(word) if RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword)) {
-        return false;
-    }
-    let Ok(Statement::Query(query)) = parse::one(&format!("SELECT {name} FROM t")) else {
-        return false;
-    };
-    let SetExpr::Select(select) = *query.body else { return false };
-    matches!(select.projection.as_slice(),
-        [SelectItem::UnnamedExpr(Expr::Identifier(ident))] if ident.value == name)
 }
 
 /// The column that a name without qualifier denotes.
@@ -335,19 +308,6 @@ mod tests {
         let find = |name| find(["Name", "name", "ID"].into_iter(), name);
         assert_eq!((find("Name"), find("name"), find("NAME")), (Some(0), Some(1), None));
         assert_eq!((find("id"), find("Id"), find("x")), (Some(2), Some(2), None));
-    }
-
-    #[test]
-    fn names_that_sql_takes_otherwise_are_quoted() {
-        for name in ["id", "_x1", "größe", "date", "name"] {
-            assert_eq!(quoted_if_needed(name), name);
-        }
-        for name in
-            ["Id", "order", "select", "from", "a b", "1st", "", "Größe", "a-b", "current_date"]
-        {
-            assert_eq!(quoted_if_needed(name), format!("\"{name}\""));
-        }
-        assert_eq!(quoted_if_needed("a\"b"), "\"a\"\"b\"");
     }
 
     #[test]

@@ -12,14 +12,15 @@ use atoll::{Schema, Table, Transaction, Value};
 use crate::declared::Declared;
 use crate::error::{ApplyError, SqlError};
 use crate::interrupt::Interrupt;
+use crate::parse;
 use crate::prepared::change::{Cell, Source, Verb};
 use crate::prepared::query::Binder;
 use crate::prepared::run::{Loading, Part, check, compute, value_of};
 use crate::prepared::{Body, Prepared, Unbound, not_short};
+use crate::quoted::quoted_if_needed;
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
 use crate::sink::Sink;
-use crate::{names, parse};
 
 /// The rules of a table, bound.
 pub(crate) struct Rules {
@@ -42,7 +43,7 @@ impl Rules {
         if table.schema().declared().is_empty() && !replaces {
             return Ok(None);
         }
-        let name = names::quoted_if_needed(table.name());
+        let name = quoted_if_needed(table.name());
         let conflict = if replaces { replacing(table.schema())? } else { String::new() };
         let insert = parse::one(&format!("INSERT INTO {name} DEFAULT VALUES{conflict}"))?;
         let insert = binder.bind(&insert).map_err(|unbound| match unbound {
@@ -102,7 +103,7 @@ impl Rules {
 
 /// `ON CONFLICT` for rows that replace others.
 fn replacing(schema: &Schema) -> Result<String, SqlError> {
-    let name = |at: usize| names::quoted_if_needed(&schema.columns()[at].name);
+    let name = |at: usize| quoted_if_needed(&schema.columns()[at].name);
     let key: Vec<_> = schema.primary_key().iter().map(|at| name(*at)).collect();
     let declared = Declared::of(schema)?;
     let others = (0..schema.columns().len()).filter(|at| {

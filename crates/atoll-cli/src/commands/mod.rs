@@ -74,7 +74,7 @@ mod tests {
         let status = "Name:\tatoll\nSigBlk:\t0000000000000002\nSigIgn:\t0000000001001001\n";
         assert_eq!(ignored(status), Some(0x100_1001));
         assert_eq!(ignored("Name:\tatoll\n"), None);
-        // Rust ignores the one, and nobody can ignore the other.
+        // Rust ignores the one; the other cannot be ignored.
         assert!(is_ignored(SIGPIPE));
         assert!(!is_ignored(SIGKILL));
     }
