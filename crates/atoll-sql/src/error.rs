@@ -137,17 +137,18 @@ pub struct SqlError {
     cause: Option<Cause>,
     /// The SQLSTATE, where kind and cause do not say it.
     state: Option<&'static str>,
-    message: String,
+    // Results carry errors, so they are small.
+    message: Box<str>,
     position: Option<(u64, u64)>,
-    detail: Option<String>,
-    hint: Option<String>,
+    detail: Option<Box<str>>,
+    hint: Option<Box<str>>,
 }
 
 impl SqlError {
     /// An error without a place.
     pub(crate) fn new(kind: SqlErrorKind, message: impl Into<String>) -> Self {
         let (cause, state, position, detail, hint) = (None, None, None, None, None);
-        Self { kind, cause, state, message: message.into(), position, detail, hint }
+        Self { kind, cause, state, message: message.into().into(), position, detail, hint }
     }
 
     /// An error for a feature of SQL that Atoll does not support.
@@ -165,13 +166,13 @@ impl SqlError {
 
     /// The same error with the values or the objects that it is about.
     pub(crate) fn with_detail(mut self, detail: String) -> Self {
-        self.detail = Some(detail);
+        self.detail = Some(detail.into());
         self
     }
 
     /// The same error with a hint.
     pub(crate) fn with_hint(mut self, hint: Option<String>) -> Self {
-        self.hint = hint.or(self.hint);
+        self.hint = hint.map(Into::into).or(self.hint);
         self
     }
 
@@ -189,7 +190,7 @@ impl SqlError {
 
     /// The same error, with a prefix that names the row.
     pub(crate) fn within(mut self, place: &str) -> Self {
-        self.message = format!("{place}: {}", self.message);
+        self.message = format!("{place}: {}", self.message).into();
         self
     }
 
