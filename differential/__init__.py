@@ -14,7 +14,7 @@ Queries (`--statements`):
 Changes and transactions (`--transactions`):
 
 1. `schemas` makes tables with keys and indexes of every kind, `changes` the statements, of `pieces`
-   that know how they become smaller.
+   that know how they become smaller, and `definitions` those that alter the tables.
 2. `stories` puts them into transactions, plays them in both databases and shrinks what differs;
    `errors` has the classes of errors.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from . import changes, errors, schemas
 from .answers import Answer
 from .databases import AtollSession, Postgres
+from .definitions import Definitions
 from .pieces import Statement
 from .worker import BatchResult, Finding, show
 
@@ -27,11 +28,14 @@ BEGINS = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL SERIALIZABLE",
     "BEGIN READ ONLY",
 )  # fmt: skip
+DEFINITIONS = ("ALTER", "CREATE", "DROP", "TRUNCATE")
 CONTROL = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "ROLLBACK TO", "RELEASE")
 #: Statements of a story, about, and of a batch of stories.
 LENGTH = 40
 BATCH = 25 * LENGTH
 TRIES_MAX = 400
+#: The share of stories in which tables are altered.
+DEFINING = 0.4
 #: Values of an index that are looked up at the end of a story.
 VALUES_MAX = 12
 
@@ -112,22 +116,28 @@ def make(rng):
     """A story of statements alone and of transactions."""
     tables = tuple(schemas.make(rng))
     generator = changes.Generator(rng, tables)
+    defines = Definitions(rng, generator) if rng.random() < DEFINING else None
     steps = []
     while len(steps) < LENGTH:
+        if defines and rng.random() < 0.4:
+            steps.append(Step(defines.any()))
         if rng.random() < 0.3:
             steps += [Step(generator.any()) for _ in range(rng.randrange(1, 4))]
         else:
-            steps += _transaction(rng, generator)
+            steps += _transaction(rng, generator, defines)
     scheme = SCHEMES[0] if rng.random() < 0.7 else rng.choice(SCHEMES)
     return Story(tables, tuple(steps), scheme, rng.random() < 0.05)
 
 
-def _transaction(rng, generator):
+def _transaction(rng, generator, defines):
     begin = rng.choice(BEGINS)
     yield _control("BEGIN", begin)
     names = []
     savepoints = rng.choice((0, 0, 0.15, 0.4))
     for _ in range(rng.randrange(1, 12)):
+        if defines and not savepoints and rng.random() < 0.1:
+            yield Step(defines.any())
+            continue
         if rng.random() >= savepoints:
             only_reads = begin.endswith("ONLY") and rng.random() < 0.8
             made = generator.select() if only_reads else generator.any()
@@ -227,6 +237,8 @@ class Stage:
 
     def indexes_differ(self, story):
         """Compares what each index finds with what the table has."""
+        if any(step.statement.verb.startswith(DEFINITIONS) for step in story.steps):
+            return None  # They may have other columns now.
         for table in story.tables:
             whole = self.atoll.on_snapshot(f"SELECT * FROM {table.name}").rows
             names = [column.name for column in table.columns]

@@ -7,15 +7,14 @@ mod follow;
 
 use atoll::{Column, DataType, Table, TableOptions};
 use sqlparser::ast::{
-    AlterColumnOperation, AlterTableOperation, CastKind, CreateIndex, DataType as SqlType,
-    DropBehavior, Expr, Ident, IndexColumn, IndexType, ObjectName, OrderByOptions,
-    RenameTableNameKind, Spanned, Value as SqlValue,
+    AlterColumnOperation, AlterTableOperation, CreateIndex, DropBehavior, Expr, Ident, IndexColumn,
+    IndexType, ObjectName, OrderByOptions, RenameTableNameKind, Spanned, Value as SqlValue,
 };
 use sqlparser::tokenizer::Span;
 
 use self::follow::follow;
 use crate::ddl::NewTable;
-use crate::declared::Declared;
+use crate::declared::{Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
 use crate::prepared::query::Binder;
@@ -66,7 +65,13 @@ impl Alteration {
                 if exists && *if_not_exists {
                     return Ok(());
                 }
-                self.shape.add_column(column_def)
+                self.shape.add_column(column_def)?;
+                if let Some(added) = self.shape.columns.last_mut() {
+                    // Rows that are there get the default of now.
+                    let default = self.shape.rules.default_of(&added.column.name).cloned();
+                    added.using = Some(default.unwrap_or_else(|| Expr::value(SqlValue::Null)));
+                }
+                Ok(())
             }
             Operation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
                 self.cascades |= *drop_behavior == Some(DropBehavior::Cascade);
@@ -203,7 +208,7 @@ impl Alteration {
             _ if shape.rules.is_generated(&one.column.name) => null(),
             (Some(value), _) => value.clone(),
             (None, Some(origin)) => as_it_was(&old, origin, one.column.data_type),
-            (None, None) => shape.rules.default_of(&one.column.name).cloned().unwrap_or_else(null),
+            (None, None) => null(),
         });
         let values = values.collect();
         let changed = shape.columns.iter().filter(|one| {
@@ -316,7 +321,10 @@ impl Alteration {
                     return Err(not_by_itself(&one.column, data_type).at(ident.span));
                 }
                 let old = std::mem::replace(&mut one.column.data_type, data_type);
-                one.using = using.clone().or(one.using.take());
+                one.using = match (using.clone(), one.using.take()) {
+                    (None, before) => before.map(|value| assigned(value, old, data_type)),
+                    (using, _) => using,
+                };
                 self.retype_default(ident, old, data_type)?;
             }
             other @ AlterColumnOperation::AddGenerated { .. } => {
@@ -439,15 +447,21 @@ fn as_it_was(old: &Table, name: &str, wanted: DataType) -> Expr {
     }
 }
 
-/// A value as a column of the wanted type takes it. Of what is not a text, a column does not make
-/// one by itself.
+/// A value as a column of the wanted type gets it. A text is not cut where it is too long: the
+/// column refuses it.
 fn assigned(value: Expr, from: DataType, wanted: DataType) -> Expr {
     let is_text = |one| types::assigned(one) == DataType::Text;
-    if !is_text(wanted) || is_text(from) {
-        return value;
+    match types::assigned(wanted) {
+        wanted if from == wanted || is_text(from) => value,
+        wanted => {
+            let cast = expression(&format!("CAST(NULL AS {wanted})"));
+            let mut cast = cast.expect("types have names of SQL");
+            if let Expr::Cast { expr, .. } = &mut cast {
+                **expr = value;
+            }
+            cast
+        }
     }
-    let (kind, expr, data_type) = (CastKind::Cast, Box::new(value), SqlType::Text);
-    Expr::Cast { kind, expr, data_type, array: false, format: None }
 }
 
 /// The columns of an index without their directions, which are those of the index or all reversed:

@@ -340,7 +340,11 @@ impl OpenTransaction {
         }
     }
 
-    fn check_may_write(&self, writes: bool) -> Result<(), SqlError> {
+    /// Checks that it is not READ ONLY, for a statement that writes.
+    ///
+    /// # Errors
+    /// It is.
+    pub(crate) fn check_may_write(&self, writes: bool) -> Result<(), SqlError> {
         if writes && self.read_only { Err(read_only()) } else { Ok(()) }
     }
 

@@ -25,7 +25,7 @@ impl SqlSession {
     /// the statement does not wait for them, or not any longer.
     pub(super) fn alter_table(&mut self, alter: &AlterTable) -> Result<Outcome, SqlError> {
         const TAG: &str = "ALTER TABLE";
-        self.writable(TAG)?;
+        self.may_define(TAG)?;
         if alter.location.is_some() || alter.on_cluster.is_some() || alter.table_type.is_some() {
             return Err(SqlError::unsupported("this form of ALTER TABLE is not supported"));
         }
@@ -50,7 +50,7 @@ impl SqlSession {
     /// As [`SqlSession::alter_table`].
     pub(super) fn create_index(&mut self, create: &CreateIndex) -> Result<Outcome, SqlError> {
         const TAG: &str = "CREATE INDEX";
-        self.writable(TAG)?;
+        self.may_define(TAG)?;
         if create.concurrently && self.in_transaction() {
             let message = "CREATE INDEX CONCURRENTLY cannot be part of a transaction";
             return Err(
@@ -93,7 +93,7 @@ impl SqlSession {
         if *purge || *temporary || table.is_some() {
             return Err(SqlError::unsupported("this form of DROP INDEX is not supported"));
         }
-        self.writable(TAG)?;
+        self.may_define(TAG)?;
         for name in names {
             let scope = self.scope()?;
             let (name, span) = index_name(name)?;
@@ -120,7 +120,7 @@ impl SqlSession {
         operation: &AlterIndexOperation,
     ) -> Result<Outcome, SqlError> {
         const TAG: &str = "ALTER INDEX";
-        self.writable(TAG)?;
+        self.may_define(TAG)?;
         let scope = self.scope()?;
         let AlterIndexOperation::RenameIndex { index_name: new } = operation;
         let ((name, span), (new, new_span)) = (index_name(name)?, index_name(new)?);
@@ -147,7 +147,7 @@ impl SqlSession {
     /// not any longer.
     pub(super) fn truncate(&mut self, truncate: &Truncate) -> Result<Outcome, SqlError> {
         const TAG: &str = "TRUNCATE TABLE";
-        self.writable(TAG)?;
+        self.may_define(TAG)?;
         if truncate.partitions.is_some() || truncate.on_cluster.is_some() || truncate.if_exists {
             return Err(SqlError::unsupported("this form of TRUNCATE is not supported"));
         }

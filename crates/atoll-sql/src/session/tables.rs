@@ -27,7 +27,7 @@ impl SqlSession {
     /// Those of the statement; a table of the name exists; others create or drop one, and the
     /// statement does not wait for them, or not any longer.
     pub(super) fn create_table(&mut self, create: &CreateTable) -> Result<Outcome, SqlError> {
-        self.writable("CREATE TABLE")?;
+        self.may_define("CREATE TABLE")?;
         let (scope, interrupt) = (self.scope()?, self.interrupt());
         let (_, span) = names::table_name(&create.name)?;
         let binder = Binder { scope: &scope, interrupt: &interrupt };
@@ -58,7 +58,7 @@ impl SqlSession {
         if *purge || *temporary || table.is_some() {
             return Err(SqlError::unsupported("this form of DROP TABLE is not supported"));
         }
-        self.writable("DROP TABLE")?;
+        self.may_define("DROP TABLE")?;
         let scope = self.scope()?;
         let mut tables: Vec<Table> = Vec::new();
         for name in names {
@@ -91,6 +91,16 @@ impl SqlSession {
             Ok(tables.iter().try_for_each(|table| transaction.drop_table(table))?)
         })?;
         Ok(Outcome::done("DROP TABLE", 0))
+    }
+
+    /// Checks that the session may make definitions, also where one would do nothing.
+    pub(super) fn may_define(&self, what: &str) -> Result<(), SqlError> {
+        self.writable(what)?;
+        match &self.target {
+            Target::Database { open: Some(open), .. } => open.check_may_write(true),
+            Target::Database { .. } if self.read_only => Err(read_only()),
+            _ => Ok(()),
+        }
     }
 
     /// Makes a definition, in the open transaction or in one of its own.
