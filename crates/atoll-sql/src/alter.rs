@@ -323,7 +323,7 @@ impl Alteration {
                 let old = std::mem::replace(&mut one.column.data_type, data_type);
                 one.using = match (using.clone(), one.using.take()) {
                     (None, before) => before.map(|value| assigned(value, old, data_type)),
-                    (using, _) => using,
+                    (Some(value), _) => Some(cast(value, data_type)),
                 };
                 self.retype_default(ident, old, data_type)?;
             }
@@ -447,21 +447,20 @@ fn as_it_was(old: &Table, name: &str, wanted: DataType) -> Expr {
     }
 }
 
-/// A value as a column of the wanted type gets it. A text is not cut where it is too long: the
-/// column refuses it.
+/// A value of a type as a column of the wanted one gets it.
 fn assigned(value: Expr, from: DataType, wanted: DataType) -> Expr {
     let is_text = |one| types::assigned(one) == DataType::Text;
-    match types::assigned(wanted) {
-        wanted if from == wanted || is_text(from) => value,
-        wanted => {
-            let cast = expression(&format!("CAST(NULL AS {wanted})"));
-            let mut cast = cast.expect("types have names of SQL");
-            if let Expr::Cast { expr, .. } = &mut cast {
-                **expr = value;
-            }
-            cast
-        }
+    if from == wanted || is_text(from) && is_text(wanted) { value } else { cast(value, wanted) }
+}
+
+/// A value as one of a type. A text is not cut where it is too long: the column refuses it.
+fn cast(value: Expr, wanted: DataType) -> Expr {
+    let cast = expression(&format!("CAST(NULL AS {})", types::assigned(wanted)));
+    let mut cast = cast.expect("types have names of SQL");
+    if let Expr::Cast { expr, .. } = &mut cast {
+        **expr = value;
     }
+    cast
 }
 
 /// The columns of an index without their directions, which are those of the index or all reversed:
