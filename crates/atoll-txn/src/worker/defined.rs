@@ -17,6 +17,9 @@ pub enum Define<M: Machine> {
     Create(Arc<Table<M>>),
     /// A table is dropped, as by [`Engine::drop_table`].
     Drop(Arc<Table<M>>),
+    /// The transaction has made a table with [`Engine::create_hidden`] and drops it again. Only the
+    /// log learns of it, since the log may have its rows.
+    Pass(Arc<Table<M>>),
 }
 
 /// A definition of a transaction that has not ended.
@@ -30,11 +33,14 @@ pub(super) struct Defined<M: Machine> {
 
 impl<M: Machine> Defined<M> {
     /// As the log has it.
-    pub(super) fn record(&self) -> Definition<'_> {
-        match &self.what {
-            Define::Create(_) => Definition::Create(&self.description),
-            Define::Drop(table) => Definition::Drop(table.serial()),
-        }
+    pub(super) fn records(&self) -> impl Iterator<Item = Definition<'_>> {
+        let (created, dropped) = match &self.what {
+            Define::Create(_) => (true, None),
+            Define::Drop(table) => (false, Some(table.serial())),
+            Define::Pass(table) => (true, Some(table.serial())),
+        };
+        let create = created.then_some(Definition::Create(&self.description));
+        create.into_iter().chain(dropped.map(Definition::Drop))
     }
 
     pub(super) fn carry_out(&mut self, inside: Inside) -> Result<(), StorageError> {
@@ -46,6 +52,7 @@ impl<M: Machine> Defined<M> {
                 self.remains = Some(table.remove(change)?);
                 Ok(())
             }
+            Define::Pass(_) => Ok(()),
         }
     }
 
@@ -56,7 +63,7 @@ impl<M: Machine> Defined<M> {
                 table.show(change, Shown::No).expect("DEFINE-1");
             }
             (Define::Drop(table), Some(remains)) => table.put_back(change, remains),
-            (Define::Drop(_), None) => {}
+            (Define::Drop(_), None) | (Define::Pass(_), _) => {}
         }
     }
 }

@@ -50,10 +50,10 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// [`OpError::Abort`] if no transaction is open; [`StorageError::UnknownTable`].
     pub fn define(&mut self, what: Define<M>) -> Result<(), OpError> {
         self.check_open()?;
-        let (Define::Create(table) | Define::Drop(table)) = &what;
+        let (Define::Create(table) | Define::Drop(table) | Define::Pass(table)) = &what;
         self.engine.check_table(table)?;
         let description = match &what {
-            Define::Create(table) => {
+            Define::Create(table) | Define::Pass(table) => {
                 let options = self.engine.table_options(table);
                 describe::encode(table.serial(), table.name(), table.schema(), &options)
             }
@@ -69,7 +69,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         let _defining = engine.defining.take_patiently();
         let dropped = |definition: &Defined<M>| match &definition.what {
             Define::Drop(table) => Some(Arc::clone(table)),
-            Define::Create(_) => None,
+            Define::Create(_) | Define::Pass(_) => None,
         };
         let dropped: Vec<_> = self.txn.definitions.iter().filter_map(dropped).collect();
         let _compacting = (!dropped.is_empty()).then(|| {
@@ -92,7 +92,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
                     let context = engine.take_context(&table);
                     engine.dropped.take().push(Dropped { context, remains });
                 }
-                (Define::Drop(_), None) => {}
+                (Define::Drop(_), None) | (Define::Pass(_), _) => {}
             }
         }
         Ok(())

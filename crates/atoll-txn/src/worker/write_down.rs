@@ -53,7 +53,8 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         }
         let mut has_spilled = false;
         for definition in &self.txn.definitions {
-            record.recorder.spill_definition(definition.record())?;
+            let mut records = definition.records();
+            records.try_for_each(|one| record.recorder.spill_definition(one))?;
             has_spilled = true;
         }
         for from in (0..changes).step_by(CHANGES_IN_SECTION) {

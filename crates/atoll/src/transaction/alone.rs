@@ -215,8 +215,11 @@ impl Transaction {
         if !self.alone.defines() {
             return Ok(());
         }
-        let kept = self.alone.created.iter().filter(|table| !table.lock.is_gone());
-        let created = kept.map(|table| Define::Create(Arc::clone(&table.core)));
+        // In their order, so that of two tables of one name the first is gone before the second.
+        let created = self.alone.created.iter().map(|table| match table.lock.is_gone() {
+            true => Define::Pass(Arc::clone(&table.core)),
+            false => Define::Create(Arc::clone(&table.core)),
+        });
         let dropped = self.alone.dropped.iter();
         let dropped = dropped.map(|table| Define::Drop(Arc::clone(&table.core)));
         // A table takes the name of one that is dropped.
