@@ -184,8 +184,10 @@ fn a_crash_leaves_a_table_as_it_was_or_as_it_was_altered() {
         "BEGIN; ALTER TABLE t ADD x int; INSERT INTO t VALUES (3, '4', 5); COMMIT",
         "BEGIN; ALTER TABLE t DROP w; DELETE FROM t; ROLLBACK",
         // Tables that the transaction makes and drops again.
-        "BEGIN; ALTER TABLE t ADD y int; UPDATE t SET y = 1; ALTER TABLE t DROP y, ADD z int; COMMIT",
-        "BEGIN; CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1); DROP TABLE u; COMMIT",
+        "BEGIN; ALTER TABLE t ADD y int; UPDATE t SET y = 1; ALTER TABLE t DROP y, ADD z int; \
+         COMMIT",
+        "BEGIN; CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1); DROP TABLE u; \
+         COMMIT",
         "TRUNCATE t",
         "INSERT INTO t VALUES (7, '7', 7, 7)",
     ] {
