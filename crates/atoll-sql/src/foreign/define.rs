@@ -102,7 +102,7 @@ impl Written {
             None | Some(ConstraintReferenceMatchKind::Simple) => false,
             Some(ConstraintReferenceMatchKind::Full) => true,
             Some(ConstraintReferenceMatchKind::Partial) => {
-                return Err(SqlError::unsupported("MATCH PARTIAL not yet implemented").at(span));
+                return Err(SqlError::unsupported("MATCH PARTIAL is not supported").at(span));
             }
         };
         let on_delete_columns = self.set_columns(&columns)?;

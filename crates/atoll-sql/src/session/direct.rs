@@ -25,12 +25,21 @@ impl SqlSession {
     /// statement. An open transaction takes none after any of these.
     pub fn change(
         &mut self,
-        mut body: impl FnMut(&mut Transaction) -> TxnResult<u64>,
+        body: impl FnMut(&mut Transaction) -> TxnResult<u64>,
     ) -> Result<u64, ChangeError> {
         self.begin_statement()?;
+        let changed = self.change_now(body);
+        self.rest();
+        changed
+    }
+
+    fn change_now(
+        &mut self,
+        mut body: impl FnMut(&mut Transaction) -> TxnResult<u64>,
+    ) -> Result<u64, ChangeError> {
         self.writable("a change")?;
         let durability = self.settings.now().durability;
-        let changed = match &mut self.target {
+        match &mut self.target {
             Target::Database { open: Some(open), .. } => open.run(body),
             Target::Database { open: None, .. } if self.read_only => Err(read_only().into()),
             Target::Database { db, open: None } => {
@@ -42,9 +51,7 @@ impl SqlSession {
             Target::Snapshot(_) => {
                 Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes").into())
             }
-        };
-        self.rest();
-        changed
+        }
     }
 
     /// Adds rows to a table: inside the open transaction, or as a transaction of its own.
@@ -57,6 +64,16 @@ impl SqlSession {
         batches: &[ArrowRows],
     ) -> Result<u64, ChangeError> {
         self.begin_statement()?;
+        let inserted = self.insert_arrow_now(table, batches);
+        self.rest();
+        inserted
+    }
+
+    fn insert_arrow_now(
+        &mut self,
+        table: &Table,
+        batches: &[ArrowRows],
+    ) -> Result<u64, ChangeError> {
         self.writable("a change")?;
         let durability = self.settings.now().durability;
         let options = LoadOptions { threads: None, durability };
@@ -67,7 +84,7 @@ impl SqlSession {
             }
             Target::Snapshot(_) => None,
         };
-        let inserted = match &mut self.target {
+        match &mut self.target {
             Target::Database { open: Some(open), .. } if rules.is_some() => {
                 Ok(open.apply(|transaction, part| {
                     insert(transaction, part, table, batches, rules.as_ref())
@@ -86,9 +103,7 @@ impl SqlSession {
             Target::Snapshot(_) => {
                 Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes").into())
             }
-        };
-        self.rest();
-        inserted
+        }
     }
 }
 

@@ -579,3 +579,41 @@ fn loads_compute_generated_columns() {
     let refused = error(&mut session, &format!("COPY t FROM '{}'", path.display()));
     assert_eq!(refused.sqlstate(), "42P10");
 }
+
+/// Columns of a Parquet file can be taken as they are, but not past the rules of the table.
+#[test]
+fn whole_batches_are_under_the_rules_of_their_table() {
+    let folder = TempDir::new().unwrap();
+    let ints = |values: Vec<i32>| Arc::new(arrow_array::Int32Array::from(values)) as ArrayRef;
+    let path = parquet_file(&folder, vec![("id", ints(vec![1, 2])), ("p", ints(vec![1, 3]))]);
+    let copy = format!("COPY t FROM '{}' WITH (FORMAT parquet)", path.display());
+    for (rule, state) in [
+        ("p int CHECK (p < 3)", Some("23514")),
+        ("p int REFERENCES parent", Some("23503")),
+        ("p int, twice int GENERATED ALWAYS AS (p * 2) STORED", None),
+        ("p int, later int DEFAULT 9", None),
+    ] {
+        let mut session = session("CREATE TABLE parent (id int PRIMARY KEY)");
+        tag(&mut session, "INSERT INTO parent VALUES (1), (2)");
+        tag(&mut session, &format!("CREATE TABLE t (id int PRIMARY KEY, {rule})"));
+        // A table that no transaction has used is filled in another way.
+        for is_used in [false, true] {
+            if is_used {
+                assert_eq!(rows(&mut session, "SELECT id FROM t WHERE id = 77").len(), 0);
+            }
+            match state {
+                Some(state) => {
+                    assert_eq!(error(&mut session, &copy).sqlstate(), state, "{rule}");
+                    assert_eq!(count(&mut session), "0", "{rule}");
+                }
+                None => {
+                    assert_eq!(tag(&mut session, &copy), "COPY 2", "{rule}");
+                    let third = if rule.contains("twice") { ["2", "6"] } else { ["9", "9"] };
+                    let found = rows(&mut session, "SELECT * FROM t ORDER BY id");
+                    assert_eq!(found, [format!("1|1|{}", third[0]), format!("2|3|{}", third[1])]);
+                    tag(&mut session, "DELETE FROM t");
+                }
+            }
+        }
+    }
+}

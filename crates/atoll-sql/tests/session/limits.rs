@@ -149,6 +149,22 @@ fn an_idle_transaction_ends_and_lets_go_of_its_rows() {
     assert_eq!(rows(&mut first, "SELECT state FROM job WHERE id IN (2, 9)"), ["mine", "new"]);
 }
 
+/// It is idle behind what is no statement, too, also if that failed.
+#[test]
+fn a_transaction_is_idle_behind_a_load_that_failed() {
+    let (mut first, mut second, db) = pair();
+    tag(&mut second, "CREATE TABLE ruled (id int PRIMARY KEY, CHECK (id < 5))");
+    let table = db.table("ruled").unwrap();
+    let ids: arrow_array::ArrayRef = std::sync::Arc::new(arrow_array::Int32Array::from(vec![7]));
+    let rows = [atoll::ArrowRows { rows: 1, columns: vec![Some(ids)] }];
+    tag(&mut first, "SET idle_in_transaction_session_timeout = 100");
+    let failed = first.insert_arrow(&table, &rows).map_err(atoll_sql::SqlError::from);
+    assert_eq!(failed.unwrap_err().sqlstate(), "23514");
+    // It is told by the next statement, whatever that is.
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(error(&mut first, "ROLLBACK").sqlstate(), "25P03");
+}
+
 #[test]
 fn a_read_only_transaction_takes_no_change_whatever_it_would_meet() {
     let mut session =
