@@ -1,6 +1,5 @@
 //! What SQL declares of a table beyond its columns and keys: the values of columns that an `INSERT`
-//! does not name, columns that are computed, conditions for
-//! rows, and foreign keys.
+//! does not name, columns that are computed, conditions for rows, and foreign keys.
 //!
 //! The storage keeps it with the schema as a text that it does not read: JSON, in which expressions
 //! are SQL. `DECLARED-1`: a text with a part that this version does not know is refused, so that no

@@ -20,7 +20,7 @@ use crate::registry::{Counts, Taking, TxnContext};
 use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
-use crate::tables::{IndexSpec, ResidentBytes, TableOptions};
+use crate::tables::{ResidentBytes, TableOptions};
 use crate::worker::{
     Begin, Buffers, Call, Committed, Define, Patience, Pool, Range, RowCursor, RowOp, Txn, Visitor,
     Want, Worker,
@@ -59,10 +59,6 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
 
     fn index(&self, table: &Table<M>, name: &str) -> Result<usize, OpError> {
         self.engine().index(table, name)
-    }
-
-    fn indexes(&self, table: &Table<M>) -> Vec<IndexSpec> {
-        self.engine().indexes(table)
     }
 
     fn record_to(&self, journal: Arc<dyn Journal>) {

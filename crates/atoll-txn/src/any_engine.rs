@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::Journal;
 use crate::registry::{Counts, Taking};
-use crate::tables::{IndexSpec, ResidentBytes, TableOptions};
+use crate::tables::{ResidentBytes, TableOptions};
 #[cfg(doc)]
 use crate::worker::Pool;
 
@@ -57,8 +57,6 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     /// # Errors
     /// As there.
     fn index(&self, table: &Table<M>, name: &str) -> Result<usize, OpError>;
-    /// [`Engine::indexes`].
-    fn indexes(&self, table: &Table<M>) -> Vec<IndexSpec>;
     /// [`Engine::drop_table`].
     ///
     /// # Errors

@@ -298,11 +298,6 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         context.and_then(|context| context.position(name)).ok_or_else(unknown)
     }
 
-    /// The ordered indexes of a table; none if the table was dropped.
-    pub fn indexes(&self, table: &Table<M>) -> Vec<IndexSpec> {
-        self.table_options(table).indexes
-    }
-
     /// The options with which a table was created; the default if the table was dropped.
     pub fn table_options(&self, table: &Table<M>) -> TableOptions {
         let _names = self.names.take(); // TABLES-3

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use atoll_machine::Native;
 use atoll_machine::fork::Here;
 use atoll_storage::Schema;
+use atoll_txn::TableOptions;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -33,6 +34,9 @@ pub struct Table {
     pub(crate) lock: Arc<TableLock>,
     /// The version of the table that this handle is for.
     pub(crate) version: u64,
+    /// Kept here, since the engine knows nothing of a table that was dropped: a caller must not
+    /// take it for one without indexes before it learns that.
+    options: Arc<TableOptions>,
 }
 
 impl std::fmt::Debug for Table {
@@ -46,7 +50,8 @@ impl Table {
     pub(crate) fn new(core: Arc<atoll_storage::Table<Native>>, engine: &Engine) -> Self {
         let lock = TableLock::new();
         let version = lock.version();
-        Self { core, engine: Here::new(Arc::clone(engine)), lock, version }
+        let options = Arc::new(engine.table_options(&core));
+        Self { core, engine: Here::new(Arc::clone(engine)), lock, version, options }
     }
 
     /// Whether both are handles of one table.
@@ -91,12 +96,12 @@ impl Table {
 
     /// Its ordered indexes.
     pub fn indexes(&self) -> Vec<atoll_txn::IndexSpec> {
-        self.engine.indexes(&self.core)
+        self.options.indexes.clone()
     }
 
     /// Number of its tablespace.
     pub fn tablespace(&self) -> u32 {
-        self.engine.table_options(&self.core).tablespace.unwrap_or(0)
+        self.options.tablespace.unwrap_or(0)
     }
 
     /// The partition of a key, by the key's first column. Only a scheme with partitions uses it.

@@ -15,7 +15,7 @@ use crate::prepared::query::Binder;
 use crate::prepared::run::{self, How};
 use crate::scope::Scope;
 use crate::short::run::Stop;
-use crate::short::scalar::Began;
+use crate::short::scalar::{Began, Surroundings};
 
 impl SqlSession {
     /// Carries out `ALTER TABLE`.
@@ -40,7 +40,7 @@ impl SqlSession {
         };
         let mut alteration = Alteration::of(table, span)?;
         alter.operations.iter().try_for_each(|operation| alteration.apply(operation))?;
-        self.alter(&scope, alteration)?;
+        self.alter(&scope, [alteration])?;
         Ok(Outcome::done(TAG, 0))
     }
 
@@ -77,7 +77,7 @@ impl SqlSession {
         }
         let mut alteration = Alteration::of(table, span)?;
         alteration.create_index(create)?;
-        self.alter(&scope, alteration)?;
+        self.alter(&scope, [alteration])?;
         Ok(Outcome::done(TAG, 0))
     }
 
@@ -94,19 +94,27 @@ impl SqlSession {
             return Err(SqlError::unsupported("this form of DROP INDEX is not supported"));
         }
         self.may_define(TAG)?;
+        let scope = self.scope()?;
+        let mut alterations: Vec<(String, Alteration)> = Vec::new();
         for name in names {
-            let scope = self.scope()?;
             let (name, span) = index_name(name)?;
-            match table_of_index(&scope, &name) {
-                Some(table) => {
-                    let mut alteration = Alteration::of(table, span)?;
-                    alteration.drop_index(&name)?;
-                    self.alter(&scope, alteration)?;
+            let Some(table) = table_of_index(&scope, &name) else {
+                if *if_exists {
+                    continue;
                 }
-                None if *if_exists => {}
-                None => return Err(unknown("index", &name).at(span)),
-            }
+                return Err(unknown("index", &name).at(span));
+            };
+            let of = table.name().to_owned();
+            let at = match alterations.iter().position(|(other, _)| *other == of) {
+                Some(at) => at,
+                None => {
+                    alterations.push((of, Alteration::of(table, span)?));
+                    alterations.len() - 1
+                }
+            };
+            alterations[at].1.drop_index(&name)?;
         }
+        self.alter(&scope, alterations.into_iter().map(|(_, alteration)| alteration))?;
         Ok(Outcome::done(TAG, 0))
     }
 
@@ -136,7 +144,7 @@ impl SqlSession {
         });
         let mut alteration = Alteration::of(table?, span)?;
         alteration.rename_index(&name, &new)?;
-        self.alter(&scope, alteration)?;
+        self.alter(&scope, [alteration])?;
         Ok(Outcome::done(TAG, 0))
     }
 
@@ -187,19 +195,29 @@ impl SqlSession {
         Ok(Outcome::done(TAG, 0))
     }
 
-    /// Makes a table anew in another shape, with its rows.
-    fn alter(&mut self, scope: &Scope, alteration: Alteration) -> Result<(), SqlError> {
+    /// Makes tables anew in other shapes, with their rows.
+    fn alter(
+        &mut self,
+        scope: &Scope,
+        alterations: impl IntoIterator<Item = Alteration>,
+    ) -> Result<(), SqlError> {
         let (interrupt, began) = (self.interrupt(), self.began());
         let binder = Binder { scope, interrupt: &interrupt };
-        let altered = alteration.finish_all(&binder)?;
+        let mut altered = Vec::new();
+        for alteration in alterations {
+            altered.extend(alteration.finish_all(&binder)?);
+        }
+        if altered.is_empty() {
+            return Ok(());
+        }
         altered.iter().try_for_each(|one| self.check_none_pending(&one.old, "ALTER TABLE"))?;
         self.define(&mut |transaction| {
             let mut parents = altered.iter().flat_map(|one| &one.parents);
             parents.try_for_each(|parent| transaction.lock_table(parent))?;
             altered.iter().try_for_each(|one| transaction.lock_table(&one.old))?;
-            if let Some(first) = altered.first() {
-                same_references(&scope.catalog, &transaction.catalog(), first.old.name())?;
-            }
+            altered.iter().try_for_each(|one| {
+                same_references(&scope.catalog, &transaction.catalog(), one.old.name())
+            })?;
             altered.iter().try_for_each(|one| remake(transaction, &binder, one, &began))
         })
     }
@@ -231,7 +249,8 @@ pub(super) fn remake(
     transaction.drop_table(old)?;
     let table = transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
     let copy = binder.copy(old, &table, values.clone(), unchecked)?;
-    let Ok(around) = copy.surroundings(&[], began.clone())? else { return Ok(()) };
+    let around = copy.surroundings(&[], began.clone())?;
+    let around = around.unwrap_or_else(|_| Surroundings::of_nothing(began.clone()));
     match run::run(&copy, &around, transaction, How::serializable(binder.interrupt)) {
         Ok(_) => Ok(()),
         Err(Stop::Transaction(end)) => Err(end.into()),

@@ -29,7 +29,7 @@ use crate::txn::read_only;
 const SHORT_ROWS_MAX: u64 = 16_384;
 
 /// Most times that a statement is bound because a table that it uses was altered meanwhile.
-const BINDINGS_MAX: u32 = 100;
+pub(super) const BINDINGS_MAX: u32 = 100;
 
 /// Whether statements of this kind are bound.
 pub(super) fn is_bound(statement: &Statement) -> bool {
@@ -373,7 +373,7 @@ impl SqlSession {
 }
 
 /// Whether a statement has done nothing, because a table has changed since it was bound.
-fn is_of_an_older_table(error: &SqlError) -> bool {
+pub(super) fn is_of_an_older_table(error: &SqlError) -> bool {
     error.cause() == Some(Cause::TableChanged)
 }
 

@@ -279,13 +279,19 @@ impl SqlSession {
                 }
                 Err(SqlError::unsupported("EXPLAIN shows the plans of queries and of changes"))
             }
-            Statement::CreateTable(create) => self.create_table(&create),
-            Statement::Drop { object_type: ObjectType::Table, .. } => self.drop_tables(&statement),
-            Statement::AlterTable(alter) => self.alter_table(&alter),
-            Statement::CreateIndex(create) => self.create_index(&create),
-            Statement::Drop { object_type: ObjectType::Index, .. } => self.drop_indexes(&statement),
-            Statement::AlterIndex { name, operation } => self.alter_index(&name, &operation),
-            Statement::Truncate(truncate) => self.truncate(&truncate),
+            Statement::CreateTable(create) => self.in_turn(|session| session.create_table(&create)),
+            Statement::Drop { object_type: ObjectType::Table, .. } => {
+                self.in_turn(|session| session.drop_tables(&statement))
+            }
+            Statement::AlterTable(alter) => self.in_turn(|session| session.alter_table(&alter)),
+            Statement::CreateIndex(create) => self.in_turn(|session| session.create_index(&create)),
+            Statement::Drop { object_type: ObjectType::Index, .. } => {
+                self.in_turn(|session| session.drop_indexes(&statement))
+            }
+            Statement::AlterIndex { name, operation } => {
+                self.in_turn(|session| session.alter_index(&name, &operation))
+            }
+            Statement::Truncate(truncate) => self.in_turn(|session| session.truncate(&truncate)),
             Statement::Insert(_) => self.writable("INSERT").and_then(never),
             Statement::Update(_) => self.writable("UPDATE").and_then(never),
             Statement::Delete(_) => self.writable("DELETE").and_then(never),

@@ -5,6 +5,7 @@ use sqlparser::ast::{CreateTable, Statement};
 use sqlparser::tokenizer::Span;
 
 use super::alter::remake;
+use super::bound::{BINDINGS_MAX, is_of_an_older_table};
 use super::{Outcome, SqlSession, Target};
 use crate::alter::{Alteration, Altered};
 use crate::ddl;
@@ -91,6 +92,22 @@ impl SqlSession {
             Ok(tables.iter().try_for_each(|table| transaction.drop_table(table))?)
         })?;
         Ok(Outcome::done("DROP TABLE", 0))
+    }
+
+    /// Carries out a definition, and again where another session has altered one of its tables
+    /// since their names were looked up. Within a transaction that is an error.
+    pub(super) fn in_turn(
+        &mut self,
+        mut define: impl FnMut(&mut Self) -> Result<Outcome, SqlError>,
+    ) -> Result<Outcome, SqlError> {
+        for _ in 1..BINDINGS_MAX {
+            let done = define(self);
+            if self.in_transaction() || !done.as_ref().is_err_and(is_of_an_older_table) {
+                return done;
+            }
+            self.interrupt().check_now()?;
+        }
+        define(self)
     }
 
     /// Checks that the session may make definitions, also where one would do nothing.

@@ -100,3 +100,30 @@ fn transfers_go_on_while_their_table_is_altered() {
         run(*scheme);
     }
 }
+
+/// Definitions of one table by several sessions come one after the other.
+#[test]
+fn definitions_wait_for_each_other() {
+    let db = super::database();
+    tag(&mut SqlSession::on_database(db.clone()), "CREATE TABLE t (id int PRIMARY KEY)");
+    thread::scope(|scope| {
+        for thread in 0..3 {
+            let mut session = SqlSession::on_database(db.clone());
+            scope.spawn(move || {
+                for round in 0..15 {
+                    let column = format!("c{thread}_{round}");
+                    tag(&mut session, &format!("ALTER TABLE t ADD {column} int"));
+                    tag(&mut session, &format!("CREATE INDEX i_{column} ON t ({column})"));
+                    tag(&mut session, "TRUNCATE t");
+                    tag(
+                        &mut session,
+                        &format!("INSERT INTO t (id) VALUES ({thread}) ON CONFLICT DO NOTHING"),
+                    );
+                    tag(&mut session, &format!("DROP INDEX i_{column}"));
+                }
+            });
+        }
+    });
+    let table = db.table("t").unwrap();
+    assert_eq!((table.schema().columns().len(), table.indexes().len()), (46, 1));
+}
