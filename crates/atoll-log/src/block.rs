@@ -65,6 +65,8 @@ pub enum Kind {
     Drop,
     /// A time mark, see [`crate::time_mark`]; the payload is its time.
     Time,
+    /// A table was altered; the payload describes it as [`Kind::Table`] does.
+    Alter,
 }
 
 impl Kind {
@@ -77,6 +79,7 @@ impl Kind {
             Self::Open => 5,
             Self::Time => 6,
             Self::Drop => 7,
+            Self::Alter => 8,
         }
     }
 
@@ -89,6 +92,7 @@ impl Kind {
             5 => Self::Open,
             6 => Self::Time,
             7 => Self::Drop,
+            8 => Self::Alter,
             _ => return None,
         })
     }
@@ -101,6 +105,7 @@ impl Kind {
             Self::IdleWatermark => "rest",
             Self::Table => "table",
             Self::Drop => "drop",
+            Self::Alter => "alter",
             Self::Open => "open",
             Self::Time => "time",
         }

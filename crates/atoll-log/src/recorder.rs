@@ -44,6 +44,7 @@ fn payload(redo: &Redo, log: usize) -> &[u8] {
 fn encode(definition: Definition<'_>) -> (Kind, Cow<'_, [u8]>) {
     match definition {
         Definition::Create(description) => (Kind::Table, Cow::Borrowed(description)),
+        Definition::Alter(description) => (Kind::Alter, Cow::Borrowed(description)),
         Definition::Drop(serial) => (Kind::Drop, Cow::Owned(block::encode_drop(serial))),
     }
 }

@@ -62,6 +62,21 @@ pub enum Shown {
     No,
 }
 
+/// The definition of a table that has been replaced by another.
+#[derive(Debug)]
+pub(crate) struct OldDefinition {
+    offset: u64,
+    lengths: u64,
+}
+
+impl OldDefinition {
+    /// Its memory. No node says how old it is: any snapshot may show it.
+    pub(crate) fn retired(&self) -> Retired {
+        let size_bytes = (self.lengths & u64::from(u32::MAX)) + (self.lengths >> 32);
+        Retired { offset: self.offset, size_bytes, birth: 0 }
+    }
+}
+
 fn root_bytes(capacity: u64) -> u64 {
     (ROOT_HEADER_WORDS + capacity) * WORD
 }
@@ -200,6 +215,45 @@ impl Directory {
         Ok(())
     }
 
+    /// Replaces the definition of a table, as in [`Directory::add_table`]; returns the old one.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`].
+    pub(crate) fn redefine_table(
+        &self,
+        change: Change,
+        table: TableId,
+        (schema, options): (&[u8], &[u8]),
+    ) -> Result<OldDefinition, MemoryError> {
+        let _latch = self.latch(change);
+        let access = self.memory.access();
+        let node = self.own_table(change, table)?;
+        let bytes = (schema.len() + options.len()) as u64;
+        let text = self.memory.allocate(bytes, change.purpose)?;
+        access.write(text.offset, schema);
+        access.write(text.offset + schema.len() as u64, options);
+        let old = OldDefinition {
+            offset: access.load_u64(node + table::DEFINITION),
+            lengths: access.load_u64(node + table::DEFINITION_BYTES),
+        };
+        access.store_u64(node + table::DEFINITION, text.offset);
+        let lengths = schema.len() as u64 | (options.len() as u64) << 32;
+        access.store_u64(node + table::DEFINITION_BYTES, lengths);
+        Ok(old)
+    }
+
+    /// Takes back [`Directory::redefine_table`], in the same section.
+    pub(crate) fn put_definition_back(&self, change: Change, table: TableId, old: OldDefinition) {
+        let _latch = self.latch(change);
+        let access = self.memory.access();
+        // The node is no longer frozen, so it need not be copied.
+        let node =
+            access.load_u64(self.memory.root() + (ROOT_HEADER_WORDS + u64::from(table.0)) * WORD);
+        self.memory.discard(access.load_u64(node + table::DEFINITION));
+        access.store_u64(node + table::DEFINITION, old.offset);
+        access.store_u64(node + table::DEFINITION_BYTES, old.lengths);
+    }
+
     /// Passes the node of a table that was removed, its definition, and the nodes between it and
     /// its segments to `retire`.
     pub(crate) fn retire_table(&self, node: u64, retire: &mut impl FnMut(Retired)) {
@@ -215,12 +269,12 @@ impl Directory {
             children(mid, 1, FANOUT).for_each(|leaf| retire_node(leaf, FAN_NODE_BYTES));
             retire_node(mid, FAN_NODE_BYTES);
         }
-        let lengths = access.load_u64(node + table::DEFINITION_BYTES);
-        let size_bytes = (lengths & u64::from(u32::MAX)) + (lengths >> 32);
-        let offset = access.load_u64(node + table::DEFINITION);
+        let definition = OldDefinition {
+            offset: access.load_u64(node + table::DEFINITION),
+            lengths: access.load_u64(node + table::DEFINITION_BYTES),
+        };
         retire_node(node, TABLE_NODE_BYTES);
-        // It is as old as the table, which no node says: any snapshot may show it.
-        retire(Retired { offset, size_bytes, birth: 0 });
+        retire(definition.retired());
     }
 
     /// Adds a segment to a table; returns its number.

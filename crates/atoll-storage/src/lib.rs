@@ -35,5 +35,7 @@ pub use directory::{Change, Directory, Shown};
 pub use error::StorageError;
 pub use layout::{RowId, SEGMENT_ROWS, TableId, TableSerial};
 pub use segment::{DENSE_ROWS, Number, SegmentBuffer, ValuePlace};
-pub use table::{BulkSegments, Filling, KeyRun, PlainColumn, PredictorView, Remains, Slot, Table};
+pub use table::{
+    BulkSegments, Filling, Former, KeyRun, PlainColumn, PredictorView, Remains, Slot, Table,
+};
 pub use types::{Column, DataType, Schema, Value};

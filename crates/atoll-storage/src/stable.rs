@@ -4,8 +4,8 @@
 //! - `STABLE-1`: a pointer in a list is null or leads to a value that lives as long as the list,
 //!   does not move and is never borrowed mutably. A pointer that is set never changes.
 //! - `STABLE-2`: in a [`SharedVec`] a pointer also becomes null again, and another value may
-//!   follow. The list has a reference to the value; it gives it to the thread that takes the value
-//!   out, which keeps it until no thread uses the value.
+//!   follow, as in a [`Replaceable`]. The list has a reference to the value; it gives it to the
+//!   thread that takes the value out, which keeps it until no thread uses the value.
 
 use std::ptr;
 use std::sync::Arc;
@@ -164,6 +164,45 @@ impl<T, M> Drop for SharedVec<T, M> {
                 drop(unsafe { Arc::from_raw(value) });
             }
         }
+    }
+}
+
+/// A value that another one can replace while threads use it. See the module.
+pub struct Replaceable<T, M> {
+    /// Leads to the value of `owner`.
+    pointer: AtomicPtr<T>,
+    owner: Latch<M, Arc<T>>,
+}
+
+impl<T, M: Machine> Replaceable<T, M> {
+    /// With its first value.
+    pub fn new(value: Arc<T>) -> Self {
+        let pointer = AtomicPtr::new(Arc::as_ptr(&value).cast_mut());
+        Self { pointer, owner: Latch::new(value) }
+    }
+
+    /// The value, which may be replaced meanwhile.
+    pub fn share(&self) -> Arc<T> {
+        Arc::clone(&self.owner.take())
+    }
+
+    /// The value.
+    #[inline]
+    pub fn get(&self) -> &T {
+        M::read(ptr::from_ref(&self.pointer).cast(), size_of_val(&self.pointer));
+        // SAFETY: STABLE-2; the pointer is never null.
+        unsafe { &*self.pointer.load(Ordering::Acquire) }
+    }
+
+    /// Replaces the value; returns the old one.
+    ///
+    /// # Safety
+    /// The caller keeps the result until no thread uses a reference that [`Replaceable::get`] has
+    /// returned for it.
+    pub unsafe fn replace(&self, value: Arc<T>) -> Arc<T> {
+        let mut owner = self.owner.take();
+        set::<T, M>(&self.pointer, Arc::as_ptr(&value).cast_mut());
+        std::mem::replace(&mut owner, value)
     }
 }
 
@@ -410,6 +449,20 @@ mod tests {
         assert_eq!((at(7), at(8)), (Some(1007), Some(8)));
         assert_eq!(Arc::strong_count(&counted), 101);
         drop(list);
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn a_value_that_is_replaced_is_dropped_once() {
+        let counted = Arc::new(());
+        let value = |number: u64| Arc::new((Arc::clone(&counted), number));
+        let replaceable = Replaceable::<_, Native>::new(value(1));
+        assert_eq!(replaceable.get().1, 1);
+        // SAFETY: no reference to the value is used afterwards, and there is one thread.
+        let old = unsafe { replaceable.replace(value(2)) };
+        assert_eq!((old.1, replaceable.get().1), (1, 2));
+        assert_eq!(Arc::strong_count(&counted), 3);
+        drop((old, replaceable));
         assert_eq!(Arc::strong_count(&counted), 1);
     }
 

@@ -20,10 +20,10 @@ use crate::registry::{Counts, Taking, TxnContext};
 use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
-use crate::tables::{ResidentBytes, TableOptions};
+use crate::tables::{IndexSpec, ResidentBytes, TableOptions};
 use crate::worker::{
-    Begin, Buffers, Call, Committed, Define, Patience, Pool, Range, RowCursor, RowOp, Txn, Visitor,
-    Want, Worker,
+    Begin, Buffers, Call, Committed, Define, Impatience, Patience, Pool, Range, RowCursor, RowOp,
+    Txn, Visitor, Want, Worker,
 };
 
 impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
@@ -97,6 +97,44 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
 
     fn drop_table(&self, table: &Table<M>) -> Result<(), OpError> {
         self.engine().drop_table(table)
+    }
+
+    fn add_index(&self, table: &Table<M>, spec: &IndexSpec) -> Result<usize, OpError> {
+        self.engine().add_index(table, spec)
+    }
+
+    fn drop_indexes(&self, table: &Table<M>, numbers: &[usize]) {
+        self.engine().drop_indexes(table, numbers);
+    }
+
+    fn show_index(&self, table: &Table<M>, number: usize) -> Result<(), OpError> {
+        self.engine().show_index(table, number)
+    }
+
+    fn build_index(&self, table: &Table<M>, number: usize, threads: usize) -> Result<(), OpError> {
+        self.engine().build_index(table, number, threads)
+    }
+
+    fn fill_index(
+        self: Arc<Self>,
+        table: &Table<M>,
+        number: usize,
+        gives_up: Impatience<'_>,
+    ) -> Result<(), OpError> {
+        Self::fill_index(&self, table, number, gives_up)
+    }
+
+    fn check_unique(
+        self: Arc<Self>,
+        table: &Table<M>,
+        number: usize,
+        gives_up: Impatience<'_>,
+    ) -> Result<(), OpError> {
+        Self::check_unique(&self, table, number, gives_up)
+    }
+
+    fn alter_restored(&self, table: &Table<M>, described: Description) -> Result<(), OpError> {
+        self.engine().alter_restored(table, described)
     }
 
     fn free_dropped(&self) {
@@ -202,6 +240,15 @@ impl<S: Scheme<M>, M: Machine> AnyTxn<M> for Attached<S, M> {
 
     fn define(&mut self, what: Define<M>) -> Result<(), OpError> {
         self.call()?.define(what)
+    }
+
+    fn has_changes(&mut self) -> Result<bool, OpError> {
+        Ok(self.call()?.has_changes())
+    }
+
+    fn own_index(&mut self, table: &Table<M>, number: usize) -> Result<(), OpError> {
+        self.call()?.own_index(table, number);
+        Ok(())
     }
 
     fn gives_up(&mut self, is_first: bool) -> Result<bool, OpError> {

@@ -14,7 +14,8 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::Journal;
 use crate::registry::{Counts, Taking};
-use crate::tables::{ResidentBytes, TableOptions};
+use crate::tables::{IndexSpec, ResidentBytes, TableOptions};
+use crate::worker::Impatience;
 #[cfg(doc)]
 use crate::worker::Pool;
 
@@ -62,6 +63,48 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     /// # Errors
     /// As there.
     fn drop_table(&self, table: &Table<M>) -> Result<(), OpError>;
+    /// [`Engine::add_index`].
+    ///
+    /// # Errors
+    /// As there.
+    fn add_index(&self, table: &Table<M>, spec: &IndexSpec) -> Result<usize, OpError>;
+    /// [`Engine::drop_indexes`].
+    fn drop_indexes(&self, table: &Table<M>, numbers: &[usize]);
+    /// [`Engine::show_index`].
+    ///
+    /// # Errors
+    /// As there.
+    fn show_index(&self, table: &Table<M>, number: usize) -> Result<(), OpError>;
+    /// [`Engine::build_index`].
+    ///
+    /// # Errors
+    /// As there.
+    fn build_index(&self, table: &Table<M>, number: usize, threads: usize) -> Result<(), OpError>;
+    /// [`Pool::fill_index`].
+    ///
+    /// # Errors
+    /// As there.
+    fn fill_index(
+        self: Arc<Self>,
+        table: &Table<M>,
+        number: usize,
+        gives_up: Impatience<'_>,
+    ) -> Result<(), OpError>;
+    /// [`Pool::check_unique`].
+    ///
+    /// # Errors
+    /// As there.
+    fn check_unique(
+        self: Arc<Self>,
+        table: &Table<M>,
+        number: usize,
+        gives_up: Impatience<'_>,
+    ) -> Result<(), OpError>;
+    /// [`Engine::alter_restored`].
+    ///
+    /// # Errors
+    /// As there.
+    fn alter_restored(&self, table: &Table<M>, described: Description) -> Result<(), OpError>;
     /// [`Engine::free_dropped`].
     fn free_dropped(&self);
     /// [`Engine::record_to`].

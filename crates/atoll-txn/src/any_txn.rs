@@ -28,6 +28,8 @@ pub trait AnyTxn<M: Machine>: Send {
     /// [`Txn::context`].
     fn context(&self) -> &Arc<TxnContext<M>>;
     fn define(&mut self, what: Define<M>) -> Result<(), OpError>;
+    fn own_index(&mut self, table: &Table<M>, number: usize) -> Result<(), OpError>;
+    fn has_changes(&mut self) -> Result<bool, OpError>;
     fn gives_up(&mut self, is_first: bool) -> Result<bool, OpError>;
     fn is_open(&self) -> bool;
     fn read_with(

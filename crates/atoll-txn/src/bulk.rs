@@ -93,7 +93,7 @@ impl LoadLog {
 
 /// Runs `body` on several threads, fewer if the system has no more; returns all results, or the
 /// first error.
-fn each<R: Send, E: Send>(
+pub(crate) fn each<R: Send, E: Send>(
     threads: usize,
     body: impl Fn() -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
@@ -232,7 +232,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             let hash = table.hash_stored(slot);
             hashed.add(hash, row);
             table.train(run, hash, row);
-            for (ordered, entries) in context.indexes.iter().zip(&mut *entries) {
+            for ((_, ordered), entries) in context.indexes().iter().zip(&mut *entries) {
                 // Whether keys are unique was checked when the rows were inserted.
                 ordered.key_of(&Row::stored(table, slot), key);
                 entries.add(key, row, true);
@@ -253,7 +253,7 @@ struct Gathered {
 
 impl Gathered {
     fn new<S: Scheme<M>, M: Machine>(context: &TableContext<S, M>) -> Self {
-        let entries = context.indexes.iter().map(|_| EntryRun::default()).collect();
+        let entries = context.indexes().iter().map(|_| EntryRun::default()).collect();
         let (hashed, run) = (HashedRows::default(), KeyRun::default());
         Self { hashed, run, entries, key: Vec::new() }
     }
@@ -273,7 +273,7 @@ struct BuiltTrees<'t, S: Scheme<M>, M: Machine> {
 
 impl<S: Scheme<M>, M: Machine> BuiltTrees<'_, S, M> {
     fn adopt(mut self) {
-        for (ordered, tree) in self.context.indexes.iter().zip(self.trees.drain(..)) {
+        for ((_, ordered), tree) in self.context.indexes().iter().zip(self.trees.drain(..)) {
             ordered.index.adopt(tree);
         }
     }
@@ -281,7 +281,7 @@ impl<S: Scheme<M>, M: Machine> BuiltTrees<'_, S, M> {
 
 impl<S: Scheme<M>, M: Machine> Drop for BuiltTrees<'_, S, M> {
     fn drop(&mut self) {
-        for (ordered, tree) in self.context.indexes.iter().zip(self.trees.drain(..)) {
+        for ((_, ordered), tree) in self.context.indexes().iter().zip(self.trees.drain(..)) {
             ordered.index.discard(tree);
         }
     }
@@ -341,7 +341,7 @@ fn build_segments<S: Scheme<M>, M: Machine>(
         for (slot, hash) in hashes.iter().enumerate() {
             hashed.add(*hash, RowId::new(number, slot));
         }
-        for (ordered, entries) in context.indexes.iter().zip(&mut *entries) {
+        for ((_, ordered), entries) in context.indexes().iter().zip(&mut *entries) {
             for slot in 0..rows.rows() {
                 let is_unique = ordered.key_of_buffered(&rows, slot, key);
                 ordered.check_key_len(key)?;
@@ -368,7 +368,7 @@ fn build_indexes<'t, 'r, S: Scheme<M>, M: Machine>(
         columns.iter().map(|at| table.value_in(slot(row), *at)).collect()
     };
     let mut hashed = Vec::with_capacity(gathered.len());
-    let mut runs: Vec<Vec<EntryRun>> = context.indexes.iter().map(|_| Vec::new()).collect();
+    let mut runs: Vec<Vec<EntryRun>> = context.indexes().iter().map(|_| Vec::new()).collect();
     for Gathered { hashed: own, entries, .. } in gathered {
         hashed.push(own);
         runs.iter_mut().zip(entries).for_each(|(runs, own)| runs.push(own));
@@ -385,23 +385,13 @@ fn build_indexes<'t, 'r, S: Scheme<M>, M: Machine>(
     })?;
     let hash = build.end();
     let mut ordered = BuiltTrees { context, trees: Vec::new() };
-    for (index, runs) in context.indexes.iter().zip(runs) {
-        let runs: Vec<_> = runs.into_iter().map(Latch::<M, _>::new).collect();
-        let next = M::Word::new(0);
-        let sort = || {
-            while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                run.take().sort();
-            }
-            Ok::<_, OpError>(())
-        };
-        each(threads, sort)?;
-        let runs: Vec<_> = runs.into_iter().map(|mut run| std::mem::take(run.get_mut())).collect();
-        let tree = index.index.build(&runs).map_err(|(_, row)| OpError::DuplicateIndexKey {
+    for ((_, index), runs) in context.indexes().iter().zip(runs) {
+        let tree = index.tree_of(runs, threads).map_err(|row| OpError::DuplicateIndexKey {
             table: name(),
             index: index.name.clone(),
             key: key::display(table.schema(), &index.columns, &values(&index.columns, row)),
-        })?;
-        ordered.trees.push(tree);
+        });
+        ordered.trees.push(tree?);
     }
     Ok(BuiltIndexes { hash, ordered })
 }

@@ -14,6 +14,7 @@ use atoll_storage::{Change, Directory, Schema, Shown, StorageError, Table, Table
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
 use crate::error::OpError;
+use crate::index_set::IndexSet;
 use crate::journal::{Definition, Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::scheme::{Scheme, TXNS_MAX};
@@ -64,6 +65,8 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     pub(crate) sample_every: u32,
     /// Numbers of transactions that have been given out.
     txns: M::Word,
+    /// Number of definitions that have shown indexes (`INDEXES-3`).
+    pub(crate) shown: M::Word,
     journal: OnceLock<Arc<dyn Journal>>,
 }
 
@@ -86,6 +89,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             stripes: options.stripes,
             sample_every: if options.accounting { SAMPLE_EVERY } else { 0 },
             txns: M::Word::new(0),
+            shown: M::Word::new(0),
             journal: OnceLock::new(),
         }
     }
@@ -167,13 +171,14 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         options: &TableOptions,
     ) -> Result<Arc<Table<M>>, OpError> {
         let _defining = self.defining.take_patiently();
-        // A hidden one may get a name that its transaction takes from another.
-        if shown == Shown::Yes && self.table(name).is_ok() {
+        // A hidden one may get a name that its transaction takes from another. So may one that is
+        // restored, since the definitions of a transaction follow one by one.
+        if shown == Shown::Yes && serial.is_none() && self.table(name).is_ok() {
             return Err(StorageError::TableExists(name.to_owned()).into());
         }
         // Check everything that can fail before anything is recorded.
         atoll_storage::types::check_name("table", name)?;
-        let indexes = TableContext::<S, M>::indexes(&schema, options)?;
+        let indexes = IndexSet::<S, M>::new(&schema, options)?;
         let serial = serial.unwrap_or_else(|| self.directory.next_serial());
         let mut options = options.clone();
         let TableOptions { tablespace, .. } = &mut options;
@@ -303,7 +308,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let _names = self.names.take(); // TABLES-3
         let Some(context) = self.context_of(table) else { return TableOptions::default() };
         let columns = context.table.schema().columns();
-        let specs = context.indexes.iter().map(|index| IndexSpec {
+        let specs = context.indexes().shown().map(|(_, index)| IndexSpec {
             name: index.name.clone(),
             columns: index.columns.iter().map(|at| columns[*at].name.clone()).collect(),
             unique: index.unique,

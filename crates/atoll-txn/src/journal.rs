@@ -48,6 +48,8 @@ pub struct Commit {
 pub enum Definition<'d> {
     /// A table is created; its description, see [`crate::describe`].
     Create(&'d [u8]),
+    /// A table gets another description; its rows stay as they are.
+    Alter(&'d [u8]),
     /// A table is dropped.
     Drop(TableSerial),
 }

@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod accounting;
+mod alter_table;
 pub mod any;
 mod any_engine;
 mod any_txn;
@@ -22,6 +23,7 @@ pub mod engine;
 pub mod error;
 mod garbage;
 pub mod history;
+mod index_set;
 pub mod journal;
 mod kept;
 mod place;
@@ -45,6 +47,6 @@ pub use scheme::{AbortReason, Scheme, TXNS_MAX};
 pub use schemes::{SchemeKind, SchemeOptions, SchemeVisitor, UnknownScheme};
 pub use tables::{IndexSpec, TableOptions};
 pub use worker::{
-    Begin, Buffers, Call, Committed, Define, Patience, Pool, Range, RowCursor, RowOp, Txn, Visit,
-    WORKERS_MAX, Want, Worker,
+    Altered, Begin, Buffers, Call, Committed, Define, Impatience, Patience, Pool, Range, RowCursor,
+    RowOp, Txn, Visit, WORKERS_MAX, Want, Worker,
 };

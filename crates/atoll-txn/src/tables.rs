@@ -7,15 +7,14 @@
 use std::sync::Arc;
 
 use atoll_machine::{Machine, Ordering, Word};
-use atoll_storage::ordered::encode::{self, KeyColumn};
-use atoll_storage::ordered::{GuardId, KEY_BYTES_MAX, OrderedIndex};
-use atoll_storage::stable::{EmptyArray, EmptyList, PerRow, SharedVec, StableArray, StableVec};
+use atoll_storage::ordered::GuardId;
+use atoll_storage::stable::{EmptyArray, EmptyList, PerRow, Replaceable, SharedVec, StableArray};
 use atoll_storage::types::COLUMNS_MAX;
-use atoll_storage::{Remains, RowId, Schema, SegmentBuffer, StorageError, Table, TableId};
+use atoll_storage::{Remains, RowId, Schema, StorageError, Table, TableId};
 
 use crate::column_set::ColumnSet;
+use crate::index_set::IndexSet;
 pub use crate::place::INDEXES_MAX;
-use crate::row::Row;
 use crate::row_header::RowHeader;
 use crate::scheme::{Guarded, Place, Scheme, States};
 
@@ -37,6 +36,33 @@ pub struct IndexSpec {
     pub unique: bool,
 }
 
+impl IndexSpec {
+    /// The positions of its columns in a schema.
+    ///
+    /// # Errors
+    /// [`StorageError::Schema`] if this is no index of such a table.
+    pub fn positions(&self, schema: &Schema) -> Result<Vec<usize>, StorageError> {
+        atoll_storage::types::check_name("index", &self.name)?;
+        let mut columns = Vec::new();
+        for name in &self.columns {
+            let unknown = || {
+                let index = &self.name;
+                StorageError::Schema(format!("index \"{index}\": there is no column \"{name}\""))
+            };
+            columns.push(schema.position(name).ok_or_else(unknown)?);
+        }
+        if columns.is_empty() {
+            let message = format!("index \"{}\" has no columns; name at least one", self.name);
+            return Err(StorageError::Schema(message));
+        }
+        if columns.len() > COLUMNS_MAX {
+            let message = format!("index \"{}\" has {COLUMNS_MAX} columns at most", self.name);
+            return Err(StorageError::Schema(message));
+        }
+        Ok(columns)
+    }
+}
+
 /// Options of a new table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableOptions {
@@ -48,18 +74,6 @@ pub struct TableOptions {
     /// Number of its tablespace; the log of the tablespace records the table's changes. By default,
     /// the engine assigns tablespaces round-robin.
     pub tablespace: Option<u32>,
-}
-
-/// An ordered index of a table.
-pub struct Ordered<S: Scheme<M>, M: Machine> {
-    pub(crate) name: String,
-    pub(crate) columns: Vec<usize>,
-    pub(crate) key: Vec<KeyColumn>,
-    pub(crate) unique: bool,
-    /// All its columns are part of the primary key, so an update never moves a row in it.
-    pub(crate) fixed: bool,
-    pub(crate) index: OrderedIndex<M>,
-    gaps: StableVec<Box<[S::Gap]>, M>,
 }
 
 /// A table, the scheme's states of its rows and gaps, and its indexes.
@@ -74,17 +88,13 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
     stripes: StableArray<[S::Gap; STRIPES_TOGETHER], M, { STRIPES / STRIPES_TOGETHER }>,
     /// How many of them are used; a power of two.
     stripe_count: u32,
-    pub(crate) indexes: Vec<Ordered<S, M>>,
+    indexes: Replaceable<IndexSet<S, M>, M>,
     pub(crate) replicated: bool,
     pub(crate) tablespace: u32,
     /// The greatest GSN of a commit that deleted a row, or moved one in an index.
     gone: GoneGsn<M>,
-    /// Columns in which an update moves a row in an index.
-    pub(crate) moving: ColumnSet,
     /// Columns of texts and binaries, with long values in a heap.
     pub(crate) views: ColumnSet,
-    /// Columns of either kind; a change of other columns needs no further work.
-    pub(crate) noted: ColumnSet,
 }
 
 /// Bytes of tables that are in memory, but neither in their store nor in the heap.
@@ -190,63 +200,63 @@ impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
-    /// Creates the indexes of a new table.
-    pub(crate) fn indexes(
-        schema: &Schema,
-        options: &TableOptions,
-    ) -> Result<Vec<Ordered<S, M>>, StorageError> {
-        let mut indexes: Vec<Ordered<S, M>> = Vec::new();
-        for spec in &options.indexes {
-            if indexes.iter().any(|index| index.name == spec.name) {
-                let message = format!("there are two indexes with the name \"{}\"", spec.name);
-                return Err(StorageError::Schema(message));
-            }
-            indexes.push(Ordered::new(schema, spec)?);
-        }
-        if indexes.len() > INDEXES_MAX {
-            let message = format!("a table has {INDEXES_MAX} indexes at most");
-            return Err(StorageError::Schema(message));
-        }
-        Ok(indexes)
-    }
-
     pub(crate) fn new(
         table: Arc<Table<M>>,
-        indexes: Vec<Ordered<S, M>>,
+        indexes: IndexSet<S, M>,
         options: &TableOptions,
         stripes: u32,
     ) -> Self {
         let stripe_count = stripes.clamp(1, STRIPES as u32).next_power_of_two();
-        let mut moving = ColumnSet::default();
-        let in_indexes = indexes.iter().flat_map(|index| &index.columns);
-        let moves = |at: &&usize| !table.schema().is_in_key(**at);
-        in_indexes.filter(moves).for_each(|at| moving.add(*at));
-        let mut views = ColumnSet::default();
-        let columns = table.schema().columns().iter().enumerate();
-        columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
-        let noted = moving.with(&views);
         Self {
             table_id: table.id(),
             table,
-            views,
+            views: indexes.views(),
             rows: PerRow::default(),
             loaded: M::Word::new(0),
             any_row: RowHeader::of_any(),
             stripes: StableArray::default(),
             stripe_count,
-            indexes,
+            indexes: Replaceable::new(Arc::new(indexes)),
             replicated: options.replicated,
             tablespace: options.tablespace.unwrap_or(0),
             gone: GoneGsn(M::Word::new(0)),
-            moving,
-            noted,
         }
+    }
+
+    /// Its ordered indexes.
+    #[inline]
+    pub(crate) fn indexes(&self) -> &IndexSet<S, M> {
+        self.indexes.get()
+    }
+
+    /// Its ordered indexes, also when a definition gives it others meanwhile.
+    pub(crate) fn share_indexes(&self) -> Arc<IndexSet<S, M>> {
+        self.indexes.share()
+    }
+
+    /// Gives the table other indexes; returns the former ones.
+    ///
+    /// # Safety
+    /// As [`Replaceable::replace`].
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn replace_indexes(&self, set: IndexSet<S, M>) -> Arc<IndexSet<S, M>> {
+        // SAFETY: the caller ensures it.
+        unsafe { self.indexes.replace(Arc::new(set)) }
     }
 
     /// The header of a row. The caller is inside the gate, unless the header has been used before.
     #[inline]
     pub(crate) fn header(&self, row: RowId) -> &RowHeader<S, M> {
         self.rows.get(row).unwrap_or_else(|| self.first_header(row))
+    }
+
+    /// Whether a slot may hold a row, also one that a transaction is about to remove or to bring
+    /// back.
+    pub(crate) fn may_be_row(&self, row: RowId) -> bool {
+        match self.rows.get(row) {
+            Some(header) => header.is_named(),
+            None => self.table.is_present(row),
+        }
     }
 
     #[cold]
@@ -271,19 +281,20 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
     /// others wait inside meanwhile.
     pub(crate) fn keep_untouched(&self) -> Option<Untouched<'_, S, M>> {
         let _stripes = self.stripes.keep_empty()?;
-        let gaps = self.indexes.iter().map(|ordered| ordered.gaps.keep_empty());
+        let gaps = self.indexes().iter().map(|(_, ordered)| ordered.gaps.keep_empty());
         Some(Untouched { _stripes, _gaps: gaps.collect::<Option<_>>()? })
     }
 
     /// Whether no transaction has found a key absent so far.
     pub(crate) fn is_untouched(&self) -> bool {
         self.stripes.keep_empty().is_some()
-            && self.indexes.iter().all(|ordered| ordered.gaps.keep_empty().is_some())
+            && self.indexes().iter().all(|(_, ordered)| ordered.gaps.keep_empty().is_some())
     }
 
     /// Bytes of row headers and of indexes that are in memory and not in the heap.
     pub(crate) fn resident_bytes(&self) -> ResidentBytes {
-        let ordered = self.indexes.iter().map(|ordered| ordered.index.resident_bytes());
+        let indexes = self.share_indexes();
+        let ordered = indexes.iter().map(|(_, ordered)| ordered.index.resident_bytes());
         ResidentBytes {
             headers: self.rows.resident_bytes(),
             indexes: self.table.index().resident_bytes() + ordered.sum::<u64>(),
@@ -316,7 +327,7 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         if index == 0 {
             return self.gap_of_stripe(guard);
         }
-        let gaps = &self.indexes[usize::from(index) - 1].gaps;
+        let gaps = &self.indexes()[usize::from(index) - 1].gaps;
         let (list, at) = (u64::from(guard) / GUARDS, u64::from(guard) % GUARDS);
         let make = || (0..GUARDS).map(|_| S::Gap::default()).collect();
         &gaps.get_or_init(list, make)[at as usize]
@@ -362,83 +373,9 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         Place::row(self.table_id, row.0)
     }
 
-    /// The position of an index.
+    /// The number of an index that transactions may use.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.indexes.iter().position(|index| index.name == name)
-    }
-}
-
-impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
-    fn new(schema: &Schema, spec: &IndexSpec) -> Result<Self, StorageError> {
-        atoll_storage::types::check_name("index", &spec.name)?;
-        let mut columns = Vec::new();
-        for name in &spec.columns {
-            let unknown = || {
-                let index = &spec.name;
-                StorageError::Schema(format!("index \"{index}\": there is no column \"{name}\""))
-            };
-            columns.push(schema.position(name).ok_or_else(unknown)?);
-        }
-        if columns.is_empty() {
-            let message = format!("index \"{}\" has no columns; name at least one", spec.name);
-            return Err(StorageError::Schema(message));
-        }
-        if columns.len() > COLUMNS_MAX {
-            let message = format!("index \"{}\" has {COLUMNS_MAX} columns at most", spec.name);
-            return Err(StorageError::Schema(message));
-        }
-        let described = columns.iter().map(|at| &schema.columns()[*at]);
-        let key = described
-            .map(|column| KeyColumn { data_type: column.data_type, nullable: column.nullable });
-        Ok(Self {
-            name: spec.name.clone(),
-            key: key.collect(),
-            unique: spec.unique,
-            fixed: columns.iter().all(|column| schema.is_in_key(*column)),
-            columns,
-            index: OrderedIndex::default(),
-            gaps: StableVec::default(),
-        })
-    }
-
-    /// Rejects a key that is too long for the index to distinguish it from others.
-    pub(crate) fn check_key_len(&self, key: &[u8]) -> Result<(), StorageError> {
-        let (bytes, bytes_max) = (key.len(), KEY_BYTES_MAX);
-        if bytes <= bytes_max {
-            return Ok(());
-        }
-        Err(StorageError::IndexKeyTooLong { index: self.name.clone(), bytes, bytes_max })
-    }
-
-    /// As [`Ordered::key_of`], for a row that is on its way into the table.
-    pub(crate) fn key_of_buffered(
-        &self,
-        rows: &SegmentBuffer,
-        row: usize,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        out.clear();
-        let mut unique = self.unique;
-        for (column, key) in self.columns.iter().zip(&self.key) {
-            rows.show(row, *column, |plain| {
-                unique &= plain.is_some();
-                encode::encode_plain(*key, plain, out);
-            });
-        }
-        unique
-    }
-
-    /// Encodes the key of a row in the index; returns whether no other row may have it.
-    pub(crate) fn key_of(&self, row: &Row<'_, M>, out: &mut Vec<u8>) -> bool {
-        out.clear();
-        let mut unique = self.unique;
-        for (column, key) in self.columns.iter().zip(&self.key) {
-            row.show(*column, |plain| {
-                unique &= plain.is_some();
-                encode::encode_plain(*key, plain, out);
-            });
-        }
-        unique
+        self.indexes().shown().find(|(_, index)| index.name == name).map(|(number, _)| number)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::memory_setup::MemorySetup;
 use crate::options::DatabaseOptions;
 use crate::table::Table;
 use crate::table_locks::TableLocks;
+use crate::unfinished::Unfinished;
 
 /// Most values that [`Core::compact`] stores again for one table in one call.
 const COMPACT_VALUES_MAX: usize = 16_384;
@@ -51,6 +52,7 @@ pub(crate) struct Core {
     /// Serializes the taking of snapshots.
     taking: Mutex<()>,
     pub(crate) errands: Arc<Errands>,
+    pub(crate) unfinished: Unfinished,
     /// Set for a database with a memory budget.
     pub(crate) evictor: Option<Evictor>,
     /// Set for a durable database.
@@ -110,6 +112,7 @@ impl Core {
             table_locks: TableLocks::default(),
             catalog: Mutex::default(),
             taking: Mutex::default(),
+            unfinished: Unfinished::default(),
             errands: Arc::default(),
             evictor,
             acknowledger: OnceLock::new(),

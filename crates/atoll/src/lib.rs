@@ -45,6 +45,7 @@ mod table;
 mod table_locks;
 mod transaction;
 mod turn;
+mod unfinished;
 
 #[doc(hidden)]
 pub use atoll_log::Planted;
@@ -81,4 +82,6 @@ pub use session::Session;
 pub use snapshot::Snapshot;
 pub use snapshot_table::{Contiguous, SnapshotSegment, SnapshotTable};
 pub use table::{Index, Table};
-pub use transaction::{Cursor, Row, RowEdit, Transaction, TransactionOptions, Visit};
+pub use transaction::{
+    Cursor, IndexBuild, Row, RowEdit, TableChange, Transaction, TransactionOptions, Visit,
+};

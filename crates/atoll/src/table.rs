@@ -5,7 +5,7 @@ use std::sync::Arc;
 use atoll_machine::Native;
 use atoll_machine::fork::Here;
 use atoll_storage::Schema;
-use atoll_txn::TableOptions;
+use atoll_txn::{IndexSpec, OpError, TableOptions};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -34,9 +34,18 @@ pub struct Table {
     pub(crate) lock: Arc<TableLock>,
     /// The version of the table that this handle is for.
     pub(crate) version: u64,
-    /// Kept here, since the engine knows nothing of a table that was dropped: a caller must not
-    /// take it for one without indexes before it learns that.
-    options: Arc<TableOptions>,
+    definition: Arc<Definition>,
+}
+
+/// The definition of a table that a handle is for. Kept in the handle, since the engine knows
+/// nothing of a table that was dropped, and another definition of one that was altered: a caller
+/// must not see that before it learns of it.
+pub(crate) struct Definition {
+    pub(crate) name: String,
+    pub(crate) schema: Schema,
+    /// The indexes with their numbers.
+    pub(crate) indexes: Vec<(usize, IndexSpec)>,
+    tablespace: u32,
 }
 
 impl std::fmt::Debug for Table {
@@ -49,9 +58,35 @@ impl Table {
     /// A handle of a table as it is now.
     pub(crate) fn new(core: Arc<atoll_storage::Table<Native>>, engine: &Engine) -> Self {
         let lock = TableLock::new();
-        let version = lock.version();
-        let options = Arc::new(engine.table_options(&core));
-        Self { core, engine: Here::new(Arc::clone(engine)), lock, version, options }
+        let TableOptions { indexes, tablespace, .. } = engine.table_options(&core);
+        let numbered = indexes.into_iter().filter_map(|spec| {
+            let number = engine.index(&core, &spec.name).ok()?;
+            Some((number, spec))
+        });
+        let definition = Definition {
+            name: core.name().to_owned(),
+            schema: core.schema().clone(),
+            indexes: numbered.collect(),
+            tablespace: tablespace.unwrap_or(0),
+        };
+        let (version, definition) = (lock.version(), Arc::new(definition));
+        Self { core, engine: Here::new(Arc::clone(engine)), lock, version, definition }
+    }
+
+    /// The handle of the same table in its next version.
+    pub(crate) fn altered(
+        &self,
+        (name, schema): (&str, Schema),
+        indexes: Vec<(usize, IndexSpec)>,
+    ) -> Self {
+        let Definition { tablespace, .. } = *self.definition;
+        let definition = Definition { name: name.to_owned(), schema, indexes, tablespace };
+        let (version, definition) = (self.lock.version() + 1, Arc::new(definition));
+        Self { version, definition, ..self.clone() }
+    }
+
+    pub(crate) fn definition(&self) -> &Definition {
+        &self.definition
     }
 
     /// Whether both are handles of one table.
@@ -59,20 +94,20 @@ impl Table {
         self.lock.number() == other.lock.number()
     }
 
-    /// Identifies the table in this version, while it lives.
+    /// Identifies the table in this version, while the handle lives.
     #[inline]
     pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.core).addr()
+        Arc::as_ptr(&self.definition).addr()
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        self.core.name()
+        &self.definition.name
     }
 
     /// Its columns and primary key.
     pub fn schema(&self) -> &Schema {
-        self.core.schema()
+        &self.definition.schema
     }
 
     /// Number of rows at some moment during the call, including uncommitted ones.
@@ -90,18 +125,24 @@ impl Table {
     /// # Errors
     /// [`Error::Transaction`] when there is none.
     pub fn index(&self, name: &str) -> Result<Index> {
-        let number = self.engine.index(&self.core, name).map_err(Error::of_op)?;
-        Ok(Index { table: self.clone(), number })
+        let mut indexes = self.definition.indexes.iter();
+        match indexes.find(|(_, spec)| spec.name == name) {
+            Some((number, _)) => Ok(Index { table: self.clone(), number: *number }),
+            None => {
+                let (table, index) = (self.name().to_owned(), name.to_owned());
+                Err(Error::of_op(OpError::UnknownIndex { table, index }))
+            }
+        }
     }
 
     /// Its ordered indexes.
-    pub fn indexes(&self) -> Vec<atoll_txn::IndexSpec> {
-        self.options.indexes.clone()
+    pub fn indexes(&self) -> Vec<IndexSpec> {
+        self.definition.indexes.iter().map(|(_, spec)| spec.clone()).collect()
     }
 
     /// Number of its tablespace.
     pub fn tablespace(&self) -> u32 {
-        self.options.tablespace.unwrap_or(0)
+        self.definition.tablespace
     }
 
     /// The partition of a key, by the key's first column. Only a scheme with partitions uses it.

@@ -72,6 +72,12 @@ impl TableLock {
         self.version.load(Ordering::Acquire)
     }
 
+    /// Makes all handles of the table useless that are of an earlier version. The caller has it
+    /// alone.
+    pub(crate) fn set_version(&self, version: u64) {
+        self.version.store(version, Ordering::Release);
+    }
+
     /// Makes all handles of the table useless: it has been dropped. The caller has it alone.
     pub(crate) fn set_gone(&self) {
         self.version.store(GONE, Ordering::Release);

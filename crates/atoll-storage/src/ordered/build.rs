@@ -85,6 +85,18 @@ impl EntryRun {
         self.items.is_empty()
     }
 
+    /// Calls `body` with the key and the row of each entry, in their order, until it returns false.
+    pub fn each(&self, mut body: impl FnMut(&[u8], RowId) -> bool) {
+        let mut key = Vec::new();
+        for item in &self.items {
+            key.clear();
+            let row = RowId(self.key(*item, &mut key));
+            if !body(&key, row) {
+                return;
+            }
+        }
+    }
+
     fn long(&self, item: Item) -> Option<&LongKey> {
         let is_long = item.word >> TAG_SHIFT == LONG;
         is_long.then(|| &self.longs[(item.word & ROW_MASK) as usize])

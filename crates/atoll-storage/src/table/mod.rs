@@ -13,6 +13,7 @@
 //! - `TABLE-3`: each worker fills segments of its own, so inserts of different workers do not
 //!   contend.
 
+mod altered;
 mod bulk;
 mod dropped;
 mod fill;
@@ -39,6 +40,8 @@ use crate::segment::{Barrier, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
+pub use altered::Former;
+use altered::Names;
 pub use bulk::{BulkSegments, hash_buffered};
 pub use dropped::Remains;
 pub use key_predictor::KeyRun;
@@ -50,8 +53,10 @@ use slots::IndexOnlyInvalid;
 
 /// See the module.
 pub struct Table<M: Machine> {
+    /// Its first name.
     name: String,
     serial: TableSerial,
+    /// Its first schema; an altered one differs in names only.
     schema: Schema,
     barrier: Barrier<M>,
     segments: StableVec<Segment<M>, M>,
@@ -75,6 +80,10 @@ pub struct Table<M: Machine> {
     key_is_int64: bool,
     /// See `dropped`.
     state: M::Word,
+    /// The names after each alteration, see `altered`.
+    names: StableVec<Names, M>,
+    /// Number of alterations.
+    alterations: M::Word,
     /// By column.
     shapes: Box<[Shape]>,
     plain_columns: Box<[Option<PlainColumn>]>,
@@ -158,18 +167,9 @@ impl<M: Machine> Table<M> {
             left: Latch::default(),
             gone_bytes: M::Word::new(0),
             state: M::Word::new(0),
+            names: StableVec::default(),
+            alterations: M::Word::new(0),
         })
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its columns and primary key.
-    #[inline]
-    pub fn schema(&self) -> &Schema {
-        &self.schema
     }
 
     /// Its number.
@@ -338,7 +338,7 @@ impl<M: Machine> Table<M> {
         M::work(key::HASH_WORK * wanted.len());
         match self.word_of(wanted) {
             Some(word) => Ok(key::hash_of_word(word)),
-            None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
+            None => self.schema().check_key(wanted).map(|()| key::hash(wanted)),
         }
     }
 
@@ -435,6 +435,6 @@ impl<M: Machine> Table<M> {
 
     /// A key as a user writes it, with the names of its columns, for error messages.
     pub fn display_key(&self, wanted: &[Value]) -> String {
-        key::display(&self.schema, self.schema.primary_key(), wanted)
+        key::display(self.schema(), self.schema.primary_key(), wanted)
     }
 }

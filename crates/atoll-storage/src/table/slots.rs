@@ -171,7 +171,7 @@ impl<M: Machine> Table<M> {
     pub fn add_segment(&self, change: Change, capacity: usize) -> Result<u64, StorageError> {
         let Some(segment) = self.barrier.create(change, &self.schema, capacity as u64)? else {
             let rows = self.segment_count() * SEGMENT_ROWS as u64;
-            return Err(StorageError::TableFull(self.name.clone(), rows));
+            return Err(StorageError::TableFull(self.name().to_owned(), rows));
         };
         let number = segment.number();
         self.segments.get_or_init(number, || segment);

@@ -56,6 +56,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     fn add_new_entries(&mut self, table: &Table<M>) -> Result<(), OpError> {
         while self.txn.entries.has_new() {
             self.check_entry_length(table)?;
+            self.check_entry_shown(table)?;
             self.check_entry_partitions(table)?;
             let mut buffers = std::mem::take(&mut self.thread.scan_buffers);
             let mut addition = Addition::of(&self.txn.entries, &mut buffers);
@@ -69,7 +70,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
                 self.check_consistent()?;
                 // The row is in the table already, so the transaction must roll back.
                 let entry = self.txn.entries.made[self.txn.entries.added - 1];
-                let ordered = &self.engine.tables.context(table.id()).indexes[entry.index];
+                let ordered = &self.engine.tables.context(table.id()).indexes()[entry.index];
                 let values = encode::decode(&ordered.key, self.txn.entries.key(&entry));
                 let error = OpError::DuplicateIndexKey {
                     table: table.name().to_owned(),
@@ -83,11 +84,22 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         Ok(())
     }
 
+    /// Rejects a unique key that the transaction cannot check; one that is not shown is checked by
+    /// the thread that fills it.
+    fn check_entry_shown(&mut self, table: &Table<M>) -> Result<(), OpError> {
+        let entry = self.txn.entries.made[self.txn.entries.added];
+        let ordered = &self.engine.tables.context(table.id()).indexes()[entry.index];
+        if entry.unique && ordered.since.is_some_and(|since| since > 0) {
+            return self.check_shown(table, entry.index);
+        }
+        Ok(())
+    }
+
     /// Rejects keys that are too long for the index to distinguish.
     fn check_entry_length(&mut self, table: &Table<M>) -> Result<(), OpError> {
         let entries = &self.txn.entries;
         let entry = &entries.made[entries.added];
-        let ordered = &self.engine.tables.context(table.id()).indexes[entry.index];
+        let ordered = &self.engine.tables.context(table.id()).indexes()[entry.index];
         let checked = ordered.check_key_len(entries.key(entry));
         checked.map_err(|error| {
             self.abort(AbortReason::Finished);
@@ -110,7 +122,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             other => return other,
         }
         let entry = self.entries.made[self.entries.added];
-        let ordered = &context.indexes[entry.index];
+        let ordered = &context.indexes()[entry.index];
         let before = self.stopwatch.switch::<M>(Component::Index);
         let Self { local, entries, .. } = self;
         let key = entries.key(&entry);

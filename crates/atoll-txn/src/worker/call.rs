@@ -3,7 +3,7 @@
 //! This file begins transactions, checks what every operation checks, and waits after conflicts;
 //! the operations are in the other files.
 
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::Inside;
 use atoll_storage::{StorageError, Table, Value};
 
@@ -85,6 +85,8 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.txn.prefetched.forget();
         self.txn.log.begin();
         self.txn.definitions.clear();
+        self.txn.own_indexes.clear();
+        self.txn.shown = self.engine.shown.load(Ordering::Acquire);
         self.txn.stopwatch.start::<M>();
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
         self.txn.read_only = how.read_only;
@@ -194,6 +196,12 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         };
         self.abort(AbortReason::Finished);
         OpError::OtherPartition { table: table.name().to_owned(), partition }
+    }
+
+    /// Whether the transaction has changed rows.
+    pub fn has_changes(&self) -> bool {
+        let Self { txn, .. } = self;
+        !txn.undo.is_empty() || !txn.edits.borrow().is_clear() || txn.rows.any()
     }
 
     /// Lets go of what the transaction has read so far, see [`Scheme::release_reads`]; returns

@@ -218,7 +218,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         let Self { entries, local, entry_key: now, .. } = self;
         for entry in &entries.gone {
             let context = engine.tables.context(entry.table);
-            let ordered = &context.indexes[entry.index];
+            let ordered = &context.indexes()[entry.index];
             if context.table.is_present(entry.row) {
                 // The row has moved, perhaps to another key and back again.
                 let view = Row::stored(&*context.table, context.table.slot(entry.row));
@@ -279,7 +279,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     fn has_its_entries(&self, engine: &Engine<S, M>) -> bool {
         let entries = &self.entries;
         let is_there = |entry: &Entry| {
-            let index = &engine.tables.context(entry.table).indexes[entry.index].index;
+            let index = &engine.tables.context(entry.table).indexes()[entry.index].index;
             index.has(entries.key(entry), entry.row)
         };
         entries.made.iter().all(is_there)

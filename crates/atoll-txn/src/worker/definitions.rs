@@ -1,7 +1,7 @@
-//! Definitions of a transaction: tables that it creates or drops.
+//! Definitions of a transaction: tables that it creates, alters or drops.
 //!
 //! A table is made when the transaction asks for it, but no snapshot shows it, and it has no name.
-//! A table to be dropped stays as it is. Both take effect in the section of the gate in which the
+//! A table to be altered or dropped stays as it is. All of them take effect in the section of the gate in which the
 //! transaction commits, and the log has them as pieces of the transaction. So a snapshot and a
 //! recovery show all of its definitions and changes of rows, or nothing.
 //!
@@ -17,9 +17,8 @@ use atoll_memory::Inside;
 use atoll_storage::{StorageError, Table};
 
 use super::call::Call;
-use super::defined::{Define, Defined};
+use super::defined::{Altered, Define, Defined, Done};
 use super::txn::TxnState;
-use crate::describe;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::scheme::Scheme;
@@ -50,30 +49,33 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     /// [`OpError::Abort`] if no transaction is open; [`StorageError::UnknownTable`].
     pub fn define(&mut self, what: Define<M>) -> Result<(), OpError> {
         self.check_open()?;
-        let (Define::Create(table) | Define::Drop(table) | Define::Pass(table)) = &what;
+        let table = what.table();
         self.engine.check_table(table)?;
-        let description = match &what {
-            Define::Create(table) | Define::Pass(table) => {
-                let options = self.engine.table_options(table);
-                describe::encode(table.serial(), table.name(), table.schema(), &options)
-            }
-            Define::Drop(_) => Vec::new(),
-        };
-        self.txn.definitions.push(Defined { what, description, remains: None });
+        if let Define::Alter(_, Altered { name, schema, indexes }) = &what {
+            table.check_alteration(name, schema)?;
+            indexes.iter().try_for_each(|(_, spec)| spec.positions(schema).map(drop))?;
+        }
+        let options = self.engine.table_options(table);
+        self.txn.definitions.push(Defined::new(what, options));
         Ok(())
+    }
+
+    /// Lets the transaction use an index that was made for it ([`Engine::build_index`]) since it
+    /// began, although the index knows nothing of what happened before: no other transaction has
+    /// used the table.
+    pub fn own_index(&mut self, table: &Table<M>, number: usize) {
+        self.txn.own_indexes.push((table.id(), number));
     }
 
     /// Commits a transaction with definitions.
     pub(super) fn commit_with_definitions(&mut self) -> Result<(), OpError> {
         let engine: &Engine<S, M> = self.engine;
         let _defining = engine.defining.take_patiently();
-        let dropped = |definition: &Defined<M>| match &definition.what {
-            Define::Drop(table) => Some(Arc::clone(table)),
-            Define::Create(_) | Define::Pass(_) => None,
-        };
-        let dropped: Vec<_> = self.txn.definitions.iter().filter_map(dropped).collect();
-        let _compacting = (!dropped.is_empty()).then(|| {
-            dropped.iter().for_each(|table| table.begin_drop());
+        let definitions = self.txn.definitions.iter().map(|definition| &definition.what);
+        let old = definitions.filter(|what| what.is_of_old());
+        let old: Vec<_> = old.map(|what| Arc::clone(what.table())).collect();
+        let _compacting = (!old.is_empty()).then(|| {
+            old.iter().for_each(|table| table.begin_drop());
             let compacting = engine.compacting.take_patiently();
             engine.memory().advance_after(|_| ()); // DROP-2
             compacting
@@ -81,18 +83,22 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         let done = self.commit_rows();
         let definitions = std::mem::take(&mut self.txn.definitions);
         if done.is_err() {
-            dropped.iter().for_each(|table| table.cancel_drop());
+            old.iter().for_each(|table| table.cancel_drop());
             return done;
         }
         let (gsn, _) = self.txn.log.gsns();
-        for Defined { what, remains, .. } in definitions {
-            match (what, remains) {
+        for Defined { what, done, .. } in definitions {
+            match (what, done) {
                 (Define::Create(table), _) => engine.name_table(&table, gsn),
-                (Define::Drop(table), Some(remains)) => {
+                (Define::Drop(table), Done::Dropped(remains)) => {
                     let context = engine.take_context(&table);
                     engine.dropped.take().push(Dropped { context, remains });
                 }
-                (Define::Drop(_), None) | (Define::Pass(_), _) => {}
+                (Define::Alter(table, altered), Done::Altered(former)) => {
+                    engine.alter(&table, &altered);
+                    table.release_definition(former);
+                }
+                _ => {}
             }
         }
         Ok(())

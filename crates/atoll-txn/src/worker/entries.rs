@@ -108,7 +108,7 @@ impl Entries {
         self.coming_keys.clear();
         let (table, row) = (context.table.id(), RowId(0));
         for values in rows {
-            for (index, ordered) in context.indexes.iter().enumerate() {
+            for (index, ordered) in context.indexes().iter() {
                 let (start, mut unique) = (self.coming_keys.len(), ordered.unique);
                 for (column, key) in ordered.columns.iter().zip(&ordered.key) {
                     let mut buffer = [0; 16];
@@ -131,7 +131,7 @@ impl Entries {
         at: usize,
         row: RowId,
     ) {
-        let count = context.indexes.len();
+        let count = context.indexes().len();
         for entry in &self.coming[at * count..][..count] {
             let start = self.keys.len();
             self.keys.extend_from_slice(&self.coming_keys[entry.start..][..entry.len]);
@@ -164,7 +164,7 @@ impl Entries {
         row: &Row<'_, M>,
     ) {
         let mut key = std::mem::take(&mut self.scratch().1);
-        for (index, ordered) in context.indexes.iter().enumerate() {
+        for (index, ordered) in context.indexes().iter() {
             ordered.key_of(row, &mut key);
             let entry = self.entry(context.table.id(), id, index, &key, false);
             self.gone.push(entry);
@@ -181,7 +181,7 @@ impl Entries {
         context.table.invalidate_index_only();
         self.before_len = 0;
         self.moves_len = 0;
-        for (index, ordered) in context.indexes.iter().enumerate().filter(|(_, one)| !one.fixed) {
+        for (index, ordered) in context.indexes().iter().filter(|(_, one)| !one.fixed) {
             if self.before.len() == self.before_len {
                 self.before.push((0, Vec::new()));
             }
@@ -201,7 +201,7 @@ impl Entries {
     ) {
         self.moves_len = 0;
         for (index, before) in &self.before[..self.before_len] {
-            let ordered = &context.indexes[*index];
+            let ordered = &context.indexes()[*index];
             if !changed.may_have_any(&ordered.columns) {
                 continue;
             }

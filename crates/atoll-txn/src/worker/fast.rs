@@ -88,7 +88,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         }
         if !aim.is_put {
             self.get_fast(here, (found, hash), aim, output)
-        } else if context.moving.may_have(aim.column.position()) {
+        } else if context.indexes().moving.may_have(aim.column.position()) {
             Fast::Fallback
         } else if Self::IN_PLACE {
             self.put_in_place(here, (found, hash), aim, input)

@@ -185,7 +185,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         key: &[u8],
         stamp: u64,
     ) -> bool {
-        let ordered = &context.indexes[index];
+        let Some(ordered) = context.indexes().get(index) else { return false }; // It was dropped.
         if seen == Seen::Present {
             let view = Row::stored(&*context.table, context.table.slot(row));
             ordered.key_of(&view, &mut self.entry_key);
@@ -333,7 +333,7 @@ mod tests {
             worker.begin(Begin::default()).unwrap();
             worker.commit().unwrap();
         }
-        let index = &engine.engine().tables.context(table.id()).indexes[0].index;
+        let index = &engine.engine().tables.context(table.id()).indexes()[0].index;
         let all = KeyRange { from: Bound::Unbounded, to: Bound::Unbounded, descending: false };
         let (mut batch, mut entries) = (Batch::default(), 0);
         let section = worker.thread.member.enter();

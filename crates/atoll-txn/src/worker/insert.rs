@@ -174,7 +174,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             window.hashes[at] = table.hash(key);
         }
         let context = self.engine.tables.context(table.id());
-        if !context.indexes.is_empty() {
+        if !context.indexes().is_empty() {
             let before = self.txn.stopwatch.switch::<M>(Component::Index);
             self.txn.entries.prefetch_leaves(context, (0..window.count).map(|at| window.row(at)));
             self.txn.stopwatch.switch::<M>(before);
@@ -273,7 +273,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     ) -> Result<(), StorageError> {
         let rows = &window.slots[window.appeared..window.placed];
         context.table.appear(change, rows, &mut self.undo)?;
-        if !context.indexes.is_empty() {
+        if !context.indexes().is_empty() {
             for (row, at) in rows.iter().zip(window.appeared..) {
                 self.entries.note_made(context, at, *row);
             }

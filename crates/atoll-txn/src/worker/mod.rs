@@ -56,6 +56,7 @@ mod fast;
 mod found;
 mod garbage;
 mod heap_scan;
+mod index_fill;
 mod insert;
 mod key_batch;
 mod many;
@@ -79,7 +80,8 @@ mod write_down;
 
 pub use call::{Begin, Call, Committed};
 pub use cursor::RowCursor;
-pub use defined::Define;
+pub use defined::{Altered, Define};
+pub use index_fill::Impatience;
 pub use ops::{Buffers, RowOp, Visit, Visitor, Want};
 pub use pool::{Pool, Txn, WORKERS_MAX, Worker};
 pub use range::Range;

@@ -319,7 +319,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         let view = || Row::stored(&*context.table, found.slot);
         let Self { undo, entries, .. } = self;
         let mut note_before = |row: &Row<'_, M>| entries.note_before(context, row);
-        let moves = Moves { columns: &context.moving, before: &mut note_before };
+        let moves = Moves { columns: &context.indexes().moving, before: &mut note_before };
         let mut edit = RowEdit::new(view(), Some(Direct { change, undo, moves }));
         body(&mut edit);
         match edit.finish() {
@@ -335,11 +335,11 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         view: &Row<'_, M>,
         changed: ColumnSet,
     ) -> Step<bool> {
-        if !changed.meets(&context.noted) {
+        if !changed.meets(&context.indexes().noted) {
             return Step::Done(true);
         }
         self.rows.forget_if(changed.meets(&context.views));
-        if changed.meets(&context.moving) {
+        if changed.meets(&context.indexes().moving) {
             self.entries.note_after(context, view, changed);
             self.entries.take_moves(context, view.slot.id());
         }
@@ -373,7 +373,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             body(&mut edit);
             set = edit.finish();
             if let Ok(changed) = &set
-                && changed.meets(&context.moving)
+                && changed.meets(&context.indexes().moving)
             {
                 cold_path();
                 entries.note_before(context, &stored.under(image, Some(before)));
@@ -430,9 +430,9 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         M::work(work::copy(edits.bytes_since(savepoint)));
         let at = at.unwrap_or_else(|| edits.add(context.table.id(), row, What::Change));
         edits.give(savepoint, at);
-        if changed.meets(&context.noted) {
+        if changed.meets(&context.indexes().noted) {
             self.rows.forget_if(changed.meets(&context.views));
-            if changed.meets(&context.moving) {
+            if changed.meets(&context.indexes().moving) {
                 self.entries.take_moves(context, row);
             }
         }

@@ -6,6 +6,7 @@ use atoll_machine::{Latch, Machine};
 use atoll_storage::Table;
 
 use super::call::{Call, Committed};
+use super::index_fill::Impatience;
 use super::thread::Thread;
 use super::txn::{Phase, TxnState};
 use crate::engine::Engine;
@@ -154,6 +155,34 @@ impl<S: Scheme<M>, M: Machine> Pool<S, M> {
         if let (Ok(mut worker), Ok(mut txn)) = (self.worker(false), self.txn()) {
             txn.on(&mut worker).compact(table, most);
         }
+    }
+
+    /// See [`Call::fill_index`].
+    ///
+    /// # Errors
+    /// As there; [`OpError::TooManyWorkers`], [`OpError::TooManyTxns`].
+    pub fn fill_index(
+        self: &Arc<Self>,
+        table: &Table<M>,
+        number: usize,
+        gives_up: Impatience<'_>,
+    ) -> Result<(), OpError> {
+        let (mut worker, mut txn) = (self.worker(false)?, self.txn()?);
+        txn.on(&mut worker).fill_index(table, number, gives_up)
+    }
+
+    /// See [`Call::check_unique`].
+    ///
+    /// # Errors
+    /// As [`Pool::fill_index`].
+    pub fn check_unique(
+        self: &Arc<Self>,
+        table: &Table<M>,
+        number: usize,
+        gives_up: Impatience<'_>,
+    ) -> Result<(), OpError> {
+        let (mut worker, mut txn) = (self.worker(false)?, self.txn()?);
+        txn.on(&mut worker).check_unique(table, number, gives_up)
     }
 
     /// Rolls an open transaction back with whatever worker there is.

@@ -7,8 +7,8 @@ use atoll_storage::Value;
 use atoll_storage::ordered::Batch;
 use atoll_storage::ordered::encode::{encode, successor};
 
+use crate::index_set::Ordered;
 use crate::scheme::Scheme;
-use crate::tables::Ordered;
 
 /// Keys of an index between two bounds. A bound may have values for the first columns only; it then
 /// stands for all keys with this prefix. NULL is greater than all values, in a column that can be

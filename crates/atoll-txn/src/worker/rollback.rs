@@ -123,7 +123,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         let Self { entries, local, entry_key: now, .. } = self;
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
             let context = engine.tables.context(entry.table);
-            let ordered = &context.indexes[entry.index];
+            let ordered = &context.indexes()[entry.index];
             if context.table.is_present(entry.row) {
                 let view = Row::stored(&*context.table, context.table.slot(entry.row));
                 ordered.key_of(&view, now);

@@ -67,6 +67,11 @@ impl RowChanges {
 
     /// Whether it has deleted any row in place.
     #[inline]
+    /// Whether the transaction has inserted or deleted rows.
+    pub(super) fn any(&self) -> bool {
+        !self.inserted().is_empty() || !self.deleted().is_empty()
+    }
+
     pub(super) fn hides_any(&self) -> bool {
         !self.hidden.is_empty()
     }

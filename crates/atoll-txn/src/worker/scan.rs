@@ -53,7 +53,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.check_table(table)?;
         let mut buffers = std::mem::take(&mut self.thread.scan_buffers);
         let done = self.check_range(table, index, range).and_then(|()| {
-            if !buffers.bounds(&self.engine.tables.context(table.id()).indexes[index], range) {
+            if !buffers.bounds(&self.engine.tables.context(table.id()).indexes()[index], range) {
                 return Ok(());
             }
             buffers.batch.rewind();
@@ -63,14 +63,29 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         done
     }
 
+    /// Checks that the transaction may rely on an index (`INDEXES-3`).
+    pub(super) fn check_shown(&mut self, table: &Table<M>, index: usize) -> Result<(), OpError> {
+        if TxnState::<S, M>::IN_PLACE {
+            return Ok(()); // It locks what is there, whatever was there when it began.
+        }
+        let since = self.engine.tables.context(table.id()).indexes()[index].since;
+        if since.is_some_and(|since| since <= self.txn.shown)
+            || self.txn.own_indexes.contains(&(table.id(), index))
+        {
+            return Ok(());
+        }
+        Err(self.abort_with(AbortReason::TooLate))
+    }
+
     fn check_range(
         &mut self,
         table: &Table<M>,
         index: usize,
         range: &Range<'_>,
     ) -> Result<(), OpError> {
+        self.check_shown(table, index)?;
         let context = self.engine.tables.context(table.id());
-        let ordered = &context.indexes[index];
+        let ordered = &context.indexes()[index];
         for values in range.sides().into_iter().flatten() {
             let (given, expected) = (values.len(), ordered.columns.len());
             if given > expected {
@@ -141,7 +156,8 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     fn prefetch_batch(&mut self, table: &Table<M>, index: usize, batch: &Batch, from: usize) {
         let Self { engine, thread: Thread { member, .. }, txn } = self;
         let context = engine.tables.context(table.id());
-        let columns = if table.is_index_only() { &[] } else { &context.indexes[index].columns[..] };
+        let columns =
+            if table.is_index_only() { &[] } else { &context.indexes()[index].columns[..] };
         let hints = &mut txn.prefetched.hints;
         let coming = || (from..batch.len().min(from + PREFETCHED)).filter_map(|at| batch.get(at));
         let section = member.enter();
@@ -177,7 +193,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
                 conflict = Some(refused);
             }
         };
-        let more = context.indexes[index].index.batch(range, &mut observe, batch);
+        let more = context.indexes()[index].index.batch(range, &mut observe, batch);
         self.stopwatch.switch::<M>(before);
         self.note_gsn(|| context.gone_gsn());
         match conflict {
@@ -202,7 +218,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             return Step::Done(false);
         }
         let found = Found::new(context, row);
-        let ordered = &context.indexes[index];
+        let ordered = &context.indexes()[index];
         let mut now = std::mem::take(&mut self.entry_key);
         let mut has_key = false;
         let is_named = || found.meta.is_named();
@@ -236,7 +252,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             return Ok(());
         }
         let entry = &self.txn.entries.made[self.txn.entries.added];
-        let ordered = &self.engine.tables.context(table.id()).indexes[entry.index];
+        let ordered = &self.engine.tables.context(table.id()).indexes()[entry.index];
         let leads = ordered.columns.first() == table.schema().primary_key().first();
         if entry.unique && !leads { self.check_all_partitions(table) } else { Ok(()) }
     }

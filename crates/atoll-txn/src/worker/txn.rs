@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use atoll_machine::Machine;
-use atoll_storage::ValuePlace;
 use atoll_storage::undo::UndoList;
+use atoll_storage::{TableId, ValuePlace};
 
 use super::defined::Defined;
 use super::entries::Entries;
@@ -45,6 +45,10 @@ pub(super) struct TxnState<S: Scheme<M>, M: Machine> {
     pub(super) entries: Entries,
     pub(super) log: LogState,
     pub(super) definitions: Vec<Defined<M>>,
+    /// Definitions that had shown indexes when it began (`INDEXES-3`).
+    pub(super) shown: u64,
+    /// The indexes that it has made itself.
+    pub(super) own_indexes: Vec<(TableId, usize)>,
     pub(super) stopwatch: Stopwatch,
     pub(super) prefetched: Prefetched,
     /// Buffers.
@@ -88,6 +92,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
             entries: Entries::default(),
             log: LogState::new(engine.recorder()),
             definitions: Vec::new(),
+            shown: 0,
+            own_indexes: Vec::new(),
             stopwatch: Stopwatch::new(engine.sample_every),
             prefetched: Prefetched::default(),
             before_image: BeforeImage::default(),

@@ -307,7 +307,7 @@ fn means_something(header: &Header, payload: &[u8]) -> bool {
         Kind::Commit => {
             header.transaction != 0 || Changes::new(payload).all(|change| change.is_some())
         }
-        Kind::Table => describe::decode(payload).is_some(),
+        Kind::Table | Kind::Alter => describe::decode(payload).is_some(),
         Kind::Drop => block::decode_drop(payload).is_some(),
         Kind::IdleWatermark => IdleWatermark::decode_all(payload).is_some(),
         Kind::Time => time_mark::time_us(payload).is_some(),

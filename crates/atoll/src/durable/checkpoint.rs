@@ -409,7 +409,9 @@ impl Checkpointer {
                 changed.push((number as u32, old, writer.take_lines()));
                 segments.push(Arc::new(written));
             }
-            let is_new = before.is_none_or(|(_, map)| map.segments.len() != segments.len());
+            let is_new = before.is_none_or(|(_, map)| {
+                map.segments.len() != segments.len() || map.description != description
+            });
             if is_new || !changed.is_empty() {
                 steps.push((map.tables.len(), changed));
             }

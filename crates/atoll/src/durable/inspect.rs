@@ -94,6 +94,10 @@ fn record(header: &Header, payload: &[u8]) -> LogRecord {
             .map(|table| format!("table {} \"{}\"", table.serial.0, table.name))
             .into_iter()
             .collect(),
+        Kind::Alter => describe::decode(payload)
+            .map(|table| format!("table {} is \"{}\" now", table.serial.0, table.name))
+            .into_iter()
+            .collect(),
         Kind::Drop => block::decode_drop(payload)
             .map(|serial| format!("table {} is dropped", serial.0))
             .into_iter()

@@ -126,7 +126,12 @@ impl Read {
                     self.restore_points
                         .extend(time.map(|time_us| RestorePoint { gsn: header.gsn, time_us }));
                 }
-                Kind::Commit | Kind::Piece | Kind::Table | Kind::Drop | Kind::Open => {}
+                Kind::Commit
+                | Kind::Piece
+                | Kind::Table
+                | Kind::Alter
+                | Kind::Drop
+                | Kind::Open => {}
             }
         }
         self.claims.append(&mut claims);

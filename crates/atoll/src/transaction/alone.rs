@@ -1,4 +1,4 @@
-//! Tables that a transaction has alone, and those that it creates and drops.
+//! Tables that a transaction has alone, and those that it creates, alters and drops.
 //!
 //! - `ALONE-1`: a definition takes effect in the commit, for snapshots, recovery and names at once;
 //!   names of this process follow before others may use the tables.
@@ -13,6 +13,7 @@ use atoll_storage::{Schema, StorageError};
 use atoll_txn::{Define, TableOptions};
 
 use super::Transaction;
+use super::altered::Altered;
 use crate::catalog::Catalog;
 use crate::error::{Error, TxnResult};
 use crate::table::Table;
@@ -24,6 +25,8 @@ pub(super) struct Alone {
     names: Vec<String>,
     /// Tables that it has created, also those that it has dropped again.
     created: Vec<Table>,
+    /// Tables of others that get another definition when it commits.
+    pub(super) altered: Vec<Altered>,
     /// Tables of others that are dropped when it commits.
     dropped: Vec<Table>,
     /// What names mean to the transaction, once it has created or dropped a table.
@@ -33,15 +36,20 @@ pub(super) struct Alone {
 }
 
 impl Alone {
+    /// Whether a table of others is dropped.
+    fn drops(&self, table: &Table) -> bool {
+        self.dropped.iter().any(|one| one.is(table))
+    }
+
     fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.names.is_empty()
     }
 
     fn defines(&self) -> bool {
-        !self.created.is_empty() || !self.dropped.is_empty()
+        !self.created.is_empty() || !self.altered.is_empty() || !self.dropped.is_empty()
     }
 
-    fn has_created(&self, table: &Table) -> bool {
+    pub(super) fn has_created(&self, table: &Table) -> bool {
         self.created.iter().any(|one| one.is(table))
     }
 
@@ -53,6 +61,8 @@ impl Alone {
 
     /// Adds the definitions to a catalog.
     fn apply(&self, catalog: &mut Catalog) {
+        self.altered.iter().for_each(|table| catalog.remove(&table.old));
+        self.altered.iter().for_each(|table| catalog.add(table.new.clone()));
         self.dropped.iter().for_each(|table| catalog.remove(table));
         let kept = self.created.iter().filter(|table| !table.lock.is_gone());
         kept.for_each(|table| catalog.add(table.clone()));
@@ -72,6 +82,7 @@ impl Transaction {
         let alone = core.table_locks.define(&uses, &table.lock, &mut self.asked());
         alone.map_err(|refused| self.refuse(refused))?;
         self.alone.tables.push(table.clone());
+        self.core.unfinished.forget(&self.core.engine, table);
         self.use_table(table)
     }
 
@@ -186,13 +197,13 @@ impl Transaction {
     }
 
     /// A definition has been added.
-    fn note(&mut self) {
+    pub(super) fn note(&mut self) {
         let now = self.core.catalog();
         self.alone.base = now.version();
         self.alone.catalog = Some(self.alone.over(now));
     }
 
-    fn check_defines(&self) -> TxnResult<()> {
+    pub(super) fn check_defines(&self) -> TxnResult<()> {
         self.check_owner()?;
         match self.is_open() {
             true => Ok(()),
@@ -201,7 +212,7 @@ impl Transaction {
     }
 
     /// Keeps other transactions from giving or taking a name.
-    fn reserve(&mut self, name: &str) -> TxnResult<()> {
+    pub(super) fn reserve(&mut self, name: &str) -> TxnResult<()> {
         let uses = Arc::clone(self.in_use.uses());
         let core = Arc::clone(&self.core);
         let reserved = core.table_locks.reserve(&uses, name, &mut self.asked());
@@ -215,6 +226,8 @@ impl Transaction {
         if !self.alone.defines() {
             return Ok(());
         }
+        let altered = self.alone.altered.iter().filter(|one| !self.alone.drops(&one.new));
+        let altered = altered.map(Altered::define);
         // In their order, so that of two tables of one name the first is gone before the second.
         let created = self.alone.created.iter().map(|table| match table.lock.is_gone() {
             true => Define::Pass(Arc::clone(&table.core)),
@@ -223,7 +236,7 @@ impl Transaction {
         let dropped = self.alone.dropped.iter();
         let dropped = dropped.map(|table| Define::Drop(Arc::clone(&table.core)));
         // A table takes the name of one that is dropped.
-        let definitions: Vec<_> = dropped.chain(created).collect();
+        let definitions: Vec<_> = dropped.chain(altered).chain(created).collect();
         definitions.into_iter().try_for_each(|one| self.change(|txn| txn.define(one)))
     }
 
@@ -234,6 +247,9 @@ impl Transaction {
         }
         self.core.change_catalog(|catalog| self.alone.apply(catalog));
         self.alone.created.retain(|table| table.lock.is_gone());
+        for Altered { new, .. } in self.alone.altered.drain(..) {
+            new.lock.set_version(new.version);
+        }
         self.alone.dropped.iter().for_each(|table| table.lock.set_gone());
         self.core.errands.reclaim();
     }
@@ -249,7 +265,8 @@ impl Transaction {
 
     #[cold]
     fn end_definitions(&mut self) {
-        let Alone { tables, names, created, .. } = std::mem::take(&mut *self.alone);
+        let Alone { tables, names, created, altered, .. } = std::mem::take(&mut *self.alone);
+        altered.iter().for_each(|one| one.take_back(&self.core.engine));
         for table in created {
             table.lock.set_gone();
             // What cannot be dropped for lack of memory stays hidden.

@@ -32,6 +32,11 @@ impl InUse {
     pub(super) fn uses(&self) -> &Arc<Uses> {
         &self.uses
     }
+
+    /// Lets the transaction use a table in a version that it has made itself.
+    pub(super) fn add(&mut self, table: &Table) {
+        self.tables.push(table.address());
+    }
 }
 
 impl Transaction {

@@ -1,6 +1,7 @@
 //! Transactions as a program that embeds the database uses them.
 
 mod alone;
+mod altered;
 mod in_use;
 mod many;
 mod prefetch;
@@ -18,6 +19,7 @@ use crate::engine::CoreTxn;
 use crate::error::{Error, TxnError, TxnResult};
 
 use alone::Alone;
+pub use altered::{IndexBuild, TableChange};
 use in_use::InUse;
 pub use many::{Cursor, Visit};
 pub use rows::{Row, RowEdit};

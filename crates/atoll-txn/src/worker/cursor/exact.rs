@@ -86,7 +86,8 @@ impl<'w, S: Scheme<M>, M: Machine> Cursor<'w, S, M> {
         let Some(bytes) = bytes.get(..column.width()) else { return Fast::Fallback };
         let Call { engine, thread: Thread { store_buffer, .. }, txn } = &mut self.call;
         let context = engine.tables.context(self.table.id());
-        let is_kept = StoreBuffer::takes(column) && !context.moving.may_have(column.position());
+        let is_kept =
+            StoreBuffer::takes(column) && !context.indexes().moving.may_have(column.position());
         if !is_kept || txn.read_only || column.is_in_key() {
             return Fast::Fallback;
         }

@@ -352,7 +352,9 @@ impl<S: Scheme<M>, M: Machine> Cursor<'_, S, M> {
                 let (found, hash) = found;
                 return txn.try_fast(here, (found, hash), aim, bytes, &mut []);
             }
-            if context.moving.may_have(aim.column.position()) || !StoreBuffer::takes(aim.column) {
+            if context.indexes().moving.may_have(aim.column.position())
+                || !StoreBuffer::takes(aim.column)
+            {
                 return Fast::Fallback;
             }
             txn.buffer_in_place(store_buffer, here, found, aim, bytes)

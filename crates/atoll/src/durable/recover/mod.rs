@@ -33,7 +33,7 @@ use atoll_log::scan::Scan;
 use atoll_log::{LogError, Planted};
 use atoll_machine::{Medium, Native};
 use atoll_storage::{Table, TableId, TableSerial, redo};
-use atoll_txn::describe;
+use atoll_txn::describe::{self, Description};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -277,13 +277,13 @@ impl Common<'_> {
             self.horizon.fetch_max(header.horizon, Ordering::Relaxed);
             match header.kind {
                 Kind::Commit => self.take_definitions(&mut read, &header)?,
-                Kind::Table | Kind::Drop if header.transaction != 0 => {
+                Kind::Table | Kind::Alter | Kind::Drop if header.transaction != 0 => {
                     let chunk = Arc::clone(read.scan.chunk());
                     let of = (header.incarnation, header.transaction);
                     read.definitions.entry(of).or_default().push(PendingBlock { header, chunk });
                     continue;
                 }
-                Kind::Table | Kind::Drop => {
+                Kind::Table | Kind::Alter | Kind::Drop => {
                     let chunk = Arc::clone(read.scan.chunk());
                     self.lock().pending.push_back(PendingBlock { header, chunk });
                     self.define(self.horizon.load(Ordering::Relaxed))?;
@@ -363,6 +363,9 @@ impl Common<'_> {
         }
         let described = describe::decode(held.chunk.payload(&held.header));
         let described = described.ok_or_else(|| self.bad_block(&held.header, "a table"))?;
+        if held.header.kind == Kind::Alter {
+            return self.alter_next(tables, &held, described);
+        }
         if tables.known.contains_key(&described.serial) {
             return Err(self.bad_block(&held.header, "a new table"));
         }
@@ -379,6 +382,25 @@ impl Common<'_> {
         }
         tables.known.insert(table.serial(), Some((table, tablespace)));
         Ok(())
+    }
+
+    /// Alters a table. Its rows are stored as before, so it does not matter which changes of them
+    /// have been applied.
+    fn alter_next(
+        &self,
+        tables: &Tables,
+        held: &PendingBlock,
+        described: Description,
+    ) -> Result<()> {
+        let known = tables.known.get(&described.serial).and_then(Option::as_ref);
+        let known = known.filter(|(_, tablespace)| *tablespace == described.options.tablespace);
+        let Some((table, _)) = known else {
+            return Err(self.bad_block(&held.header, "the alteration of a table that there is"));
+        };
+        if table.check_alteration(&described.name, &described.schema).is_err() {
+            return Err(self.bad_block(&held.header, "a table with rows as they are"));
+        }
+        self.engine.alter_restored(table, described).map_err(Error::of_op)
     }
 
     /// Drops a table (`RECOVER-3`).

@@ -1,0 +1,112 @@
+//! Tables that get another definition while they are used.
+//!
+//! The rows stay as they are: only names change, and what the layers above have put into the
+//! definition.
+//!
+//! - `ALTER-1`: the columns of all schemas of a table have the same types in the same order, can be
+//!   NULL or not as before, and the same of them are the primary key. So a thread that stores or
+//!   reads values does not care which of the schemas it has.
+//! - `ALTER-2`: the names of earlier definitions stay until the table is freed, since handles lend
+//!   them.
+
+use atoll_machine::{Machine, Ordering, Word};
+
+use super::Table;
+use crate::directory::{Change, OldDefinition};
+use crate::error::StorageError;
+use crate::schema_codec;
+use crate::types::Schema;
+
+/// The names of a table and of its columns.
+pub(super) struct Names {
+    table: String,
+    schema: Schema,
+}
+
+/// What is left of a definition that was replaced.
+#[derive(Debug)]
+#[must_use = "its memory has to be released"]
+pub struct Former {
+    definition: OldDefinition,
+    /// The epoch in which it was replaced.
+    died: u64,
+}
+
+impl<M: Machine> Table<M> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.names().map_or(&self.name, |names| &names.table)
+    }
+
+    /// Its columns and primary key.
+    #[inline]
+    pub fn schema(&self) -> &Schema {
+        self.names().map_or(&self.schema, |names| &names.schema)
+    }
+
+    /// The names of the latest alteration.
+    #[inline]
+    fn names(&self) -> Option<&Names> {
+        match self.alterations.load(Ordering::Acquire) {
+            0 => None,
+            alterations => self.names.get(alterations - 1),
+        }
+    }
+
+    /// Checks that a schema fits the rows (`ALTER-1`).
+    ///
+    /// # Errors
+    /// [`StorageError::Schema`].
+    pub fn check_alteration(&self, name: &str, schema: &Schema) -> Result<(), StorageError> {
+        crate::types::check_name("table", name)?;
+        let shape = |schema: &Schema| -> Vec<_> {
+            schema.columns().iter().map(|column| (column.data_type, column.nullable)).collect()
+        };
+        if shape(schema) != shape(&self.schema) || schema.primary_key() != self.schema.primary_key()
+        {
+            let message = format!("table \"{name}\" has rows of another shape");
+            return Err(StorageError::Schema(message));
+        }
+        Ok(())
+    }
+
+    /// Makes later snapshots show another definition, which fits the rows; `options` is for the
+    /// layer above. Names change with [`Table::rename`].
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; the table is unchanged.
+    pub fn redefine(
+        &self,
+        change: Change,
+        (name, schema): (&str, &Schema),
+        options: &[u8],
+    ) -> Result<Former, StorageError> {
+        let encoded = schema_codec::encode(name, schema);
+        let directory = self.barrier.directory();
+        let definition = directory.redefine_table(change, self.id(), (&encoded, options))?;
+        Ok(Former { definition, died: change.inside.epoch })
+    }
+
+    /// Takes back [`Table::redefine`], in the same section.
+    pub fn put_definition_back(&self, change: Change, former: Former) {
+        let directory = self.barrier.directory();
+        directory.put_definition_back(change, self.id(), former.definition);
+    }
+
+    /// Frees what [`Table::redefine`] has replaced, as far as no snapshot shows it.
+    pub fn release_definition(&self, former: Former) {
+        self.memory().retire(former.definition.retired(), former.died);
+    }
+
+    /// Gives the table and its columns the names of a definition. One thread at a time calls this.
+    pub fn rename(&self, name: &str, schema: &Schema) {
+        debug_assert!(self.check_alteration(name, schema).is_ok(), "ALTER-1");
+        if name == self.name() && schema == self.schema() {
+            return;
+        }
+        let alterations = self.alterations.load(Ordering::Relaxed);
+        let names = || Names { table: name.to_owned(), schema: schema.clone() };
+        self.names.get_or_init(alterations, names);
+        self.alterations.store(alterations + 1, Ordering::Release);
+    }
+}

@@ -1,0 +1,227 @@
+//! The ordered indexes of a table.
+//!
+//! - `INDEXES-1`: a set never changes; a definition gives the table another one, while no
+//!   transaction uses the table and none of the threads of `drop_table` looks at its indexes
+//!   ([`Engine::replace_indexes`](crate::Engine)).
+//! - `INDEXES-2`: an index has a number as long as it exists, and no later index of the table gets
+//!   it. So places, garbage and handles name an index by its number.
+//! - `INDEXES-3`: transactions keep an index up to date from the moment when it is in the set. It
+//!   has entries for older rows when it is shown, and only transactions that have begun since may
+//!   rely on it: it knows nothing of what happened before.
+
+use std::ops::Index;
+use std::sync::Arc;
+
+use atoll_machine::Machine;
+use atoll_storage::ordered::encode::{self, KeyColumn};
+use atoll_storage::ordered::{KEY_BYTES_MAX, OrderedIndex};
+use atoll_storage::stable::StableVec;
+use atoll_storage::{Schema, SegmentBuffer, StorageError};
+
+use crate::column_set::ColumnSet;
+use crate::place::INDEXES_MAX;
+use crate::row::Row;
+use crate::scheme::Scheme;
+use crate::tables::{IndexSpec, TableOptions};
+
+/// An ordered index of a table; cheap to clone.
+pub struct Ordered<S: Scheme<M>, M: Machine> {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<usize>,
+    pub(crate) key: Vec<KeyColumn>,
+    pub(crate) unique: bool,
+    /// All its columns are part of the primary key, so an update never moves a row in it.
+    pub(crate) fixed: bool,
+    /// The number of the definition that showed it, see [`Engine::shown`](crate::Engine); `None`
+    /// while it is being filled (`INDEXES-3`).
+    pub(crate) since: Option<u64>,
+    pub(crate) index: Arc<OrderedIndex<M>>,
+    pub(crate) gaps: Arc<StableVec<Box<[S::Gap]>, M>>,
+}
+
+/// See the module.
+pub(crate) struct IndexSet<S: Scheme<M>, M: Machine> {
+    /// By number; `None` for those that were dropped.
+    indexes: Vec<Option<Ordered<S, M>>>,
+    /// Columns in which an update moves a row in an index.
+    pub(crate) moving: ColumnSet,
+    /// These, and the columns with long values; a change of other columns needs no further work.
+    pub(crate) noted: ColumnSet,
+    views: ColumnSet,
+    /// Those that exist.
+    count: usize,
+}
+
+impl<S: Scheme<M>, M: Machine> Clone for Ordered<S, M> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            columns: self.columns.clone(),
+            key: self.key.clone(),
+            index: Arc::clone(&self.index),
+            gaps: Arc::clone(&self.gaps),
+            ..*self
+        }
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Index<usize> for IndexSet<S, M> {
+    type Output = Ordered<S, M>;
+
+    #[inline]
+    fn index(&self, number: usize) -> &Ordered<S, M> {
+        self.indexes[number].as_ref().expect("a transaction uses indexes that exist")
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> IndexSet<S, M> {
+    /// The indexes of a new table; `views` are its columns with long values.
+    ///
+    /// # Errors
+    /// [`StorageError::Schema`].
+    pub(crate) fn new(schema: &Schema, options: &TableOptions) -> Result<Self, StorageError> {
+        let mut indexes: Vec<Ordered<S, M>> = Vec::new();
+        for spec in &options.indexes {
+            if indexes.iter().any(|index| index.name == spec.name) {
+                let message = format!("there are two indexes with the name \"{}\"", spec.name);
+                return Err(StorageError::Schema(message));
+            }
+            indexes.push(Ordered::new(schema, spec)?);
+        }
+        check_count(indexes.len())?;
+        let mut views = ColumnSet::default();
+        let columns = schema.columns().iter().enumerate();
+        columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
+        Ok(Self::of(indexes.into_iter().map(Some).collect(), views))
+    }
+
+    fn of(indexes: Vec<Option<Ordered<S, M>>>, views: ColumnSet) -> Self {
+        let mut moving = ColumnSet::default();
+        let moved = indexes.iter().flatten().filter(|index| !index.fixed);
+        moved.flat_map(|index| &index.columns).for_each(|at| moving.add(*at));
+        let count = indexes.iter().flatten().count();
+        Self { indexes, moving, noted: moving.with(&views), views, count }
+    }
+
+    /// Columns of texts and binaries, with long values in a heap.
+    pub(crate) fn views(&self) -> ColumnSet {
+        self.views
+    }
+
+    /// All of them with their numbers.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Ordered<S, M>)> {
+        let all = self.indexes.iter().enumerate();
+        all.filter_map(|(number, index)| Some((number, index.as_ref()?)))
+    }
+
+    /// Those that transactions may use, with their numbers.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (usize, &Ordered<S, M>)> {
+        self.iter().filter(|(_, index)| index.since.is_some())
+    }
+
+    /// An index, if it exists.
+    pub(crate) fn get(&self, number: usize) -> Option<&Ordered<S, M>> {
+        self.indexes.get(number)?.as_ref()
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The set with one more, which is not shown; and its number.
+    ///
+    /// # Errors
+    /// [`StorageError::Schema`]: there is no number left.
+    pub(crate) fn with(&self, added: Ordered<S, M>) -> Result<(Self, usize), StorageError> {
+        let number = self.indexes.len();
+        check_count(number + 1)?;
+        let hidden = Ordered { since: None, ..added };
+        let indexes = self.indexes.iter().cloned().chain([Some(hidden)]);
+        Ok((Self::of(indexes.collect(), self.views), number))
+    }
+
+    /// The set with each index as `change` has it, which gets its number; without those for which
+    /// that is `None`.
+    pub(crate) fn changed(
+        &self,
+        change: impl Fn(usize, Ordered<S, M>) -> Option<Ordered<S, M>>,
+    ) -> Self {
+        let all = self.indexes.iter().cloned().enumerate();
+        let indexes = all.map(|(number, index)| change(number, index?));
+        Self::of(indexes.collect(), self.views)
+    }
+}
+
+fn check_count(count: usize) -> Result<(), StorageError> {
+    if count <= INDEXES_MAX {
+        return Ok(());
+    }
+    Err(StorageError::Schema(format!("a table has {INDEXES_MAX} indexes at most")))
+}
+
+impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
+    pub(crate) fn new(schema: &Schema, spec: &IndexSpec) -> Result<Self, StorageError> {
+        let columns = spec.positions(schema)?;
+        let described = columns.iter().map(|at| &schema.columns()[*at]);
+        let key = described
+            .map(|column| KeyColumn { data_type: column.data_type, nullable: column.nullable });
+        Ok(Self {
+            name: spec.name.clone(),
+            since: Some(0),
+            key: key.collect(),
+            unique: spec.unique,
+            fixed: columns.iter().all(|column| schema.is_in_key(*column)),
+            columns,
+            index: Arc::default(),
+            gaps: Arc::default(),
+        })
+    }
+
+    /// Rejects a key that is too long for the index to distinguish it from others.
+    pub(crate) fn check_key_len(&self, key: &[u8]) -> Result<(), StorageError> {
+        let (bytes, bytes_max) = (key.len(), KEY_BYTES_MAX);
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        Err(StorageError::IndexKeyTooLong { index: self.name.clone(), bytes, bytes_max })
+    }
+
+    /// As [`Ordered::key_of`], for a row that is on its way into the table.
+    pub(crate) fn key_of_buffered(
+        &self,
+        rows: &SegmentBuffer,
+        row: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        out.clear();
+        let mut unique = self.unique;
+        for (column, key) in self.columns.iter().zip(&self.key) {
+            rows.show(row, *column, |plain| {
+                unique &= plain.is_some();
+                encode::encode_plain(*key, plain, out);
+            });
+        }
+        unique
+    }
+
+    /// Encodes the key of a row in the index; returns whether no other row may have it.
+    pub(crate) fn key_of(&self, row: &Row<'_, M>, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let mut unique = self.unique;
+        for (column, key) in self.columns.iter().zip(&self.key) {
+            row.show(*column, |plain| {
+                unique &= plain.is_some();
+                encode::encode_plain(*key, plain, out);
+            });
+        }
+        unique
+    }
+}

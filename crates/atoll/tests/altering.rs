@@ -1,0 +1,552 @@
+//! Tables that get other names and other indexes, with their rows as they are.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use atoll::machine::CrashMedium;
+use atoll::{
+    Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Range, Schema, SchemeKind,
+    Table, TableChange, TableOptions, Transaction, TxnError, TxnResult, Value,
+};
+
+fn options(scheme: SchemeKind) -> DatabaseOptions {
+    DatabaseOptions {
+        scheme,
+        partitions: Some(2),
+        memory_limit_bytes: Some(128 << 20),
+        lock_timeout: Duration::from_secs(60),
+        checkpoint_log_bytes: u64::MAX,
+        ..DatabaseOptions::default()
+    }
+}
+
+fn all_schemes() -> impl Iterator<Item = SchemeKind> {
+    SchemeKind::ALL.iter().copied()
+}
+
+fn schema(names: [&str; 3]) -> Schema {
+    let columns = vec![
+        Column::new(names[0], DataType::Int64),
+        Column::nullable(names[1], DataType::Int64),
+        Column::nullable(names[2], DataType::Text),
+    ];
+    Schema::new(columns, &[names[0]]).unwrap()
+}
+
+fn index(name: &str, columns: &[&str], unique: bool) -> IndexSpec {
+    let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+    IndexSpec { name: name.to_owned(), columns, unique }
+}
+
+fn create(db: &Database, name: &str, indexes: Vec<IndexSpec>) -> Table {
+    let options = TableOptions { indexes, ..TableOptions::default() };
+    db.create_table_with(name, schema(["id", "n", "text"]), &options).unwrap()
+}
+
+fn row(id: i64, n: i64) -> [Value; 3] {
+    let n = if n % 10 == 9 { Value::Null } else { n.into() };
+    [id.into(), n, Value::Text(format!("a text of some length {}", id % 13))]
+}
+
+fn insert(db: &Database, table: &Table, ids: std::ops::Range<i64>, n: impl Fn(i64) -> i64) {
+    db.transaction(|tx| ids.clone().try_for_each(|id| tx.insert(table, &row(id, n(id))))).unwrap();
+}
+
+/// What a table becomes, beyond what it is.
+fn change(table: &Table) -> TableChange {
+    TableChange {
+        name: table.name().to_owned(),
+        schema: table.schema().clone(),
+        indexes: table.indexes(),
+    }
+}
+
+fn with_index(table: &Table, added: IndexSpec) -> TableChange {
+    let mut to = change(table);
+    to.indexes.push(added);
+    to
+}
+
+fn alter(db: &Database, table: &Table, to: &TableChange) -> Table {
+    db.transaction(|tx| Ok(tx.alter_table(table, to)?.expect("the rows stay as they are"))).unwrap()
+}
+
+/// The ids of all rows by an index, with the values of its first column.
+fn by_index(tx: &mut Transaction, table: &Table, name: &str) -> TxnResult<Vec<(Value, i64)>> {
+    let column = table.indexes().into_iter().find(|spec| spec.name == name).unwrap().columns;
+    let column = table.schema().position(&column[0]).unwrap();
+    let mut found = Vec::new();
+    tx.scan(
+        &table.index(name).unwrap(),
+        Range::prefix(&[]),
+        |row| (row.value(column), row.value(0)),
+        |(value, id)| {
+            let Value::Int64(id) = id else { panic!("{id:?}") };
+            found.push((value, id));
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(found)
+}
+
+/// Checks that an index leads to the rows that there are, and to no others.
+fn check_index(db: &Database, table: &Table, name: &str) {
+    let (found, expected) = db
+        .transaction(|tx| {
+            let found: BTreeMap<i64, Value> =
+                by_index(tx, table, name)?.into_iter().map(|(value, id)| (id, value)).collect();
+            let columns = table.indexes().into_iter().find(|spec| spec.name == name).unwrap();
+            let column = table.schema().position(&columns.columns[0]).unwrap();
+            let mut expected = BTreeMap::new();
+            tx.scan_table(
+                table,
+                |row| (row.value(0), row.value(column)),
+                |(id, value)| {
+                    let Value::Int64(id) = id else { panic!("{id:?}") };
+                    expected.insert(id, value);
+                    ControlFlow::Continue(())
+                },
+            )?;
+            Ok((found, expected))
+        })
+        .unwrap();
+    assert_eq!(found, expected, "{name}");
+}
+
+#[test]
+fn names_change_for_all_when_the_transaction_commits() {
+    for scheme in all_schemes() {
+        let db = Database::create(options(scheme)).unwrap();
+        let old = create(&db, "t", vec![index("by_n", &["n"], false)]);
+        insert(&db, &old, 0..100, |id| id % 7);
+        let before = db.snapshot().unwrap();
+        for commits in [false, true] {
+            let mut tx = db.begin().unwrap();
+            let to = TableChange {
+                name: "u".into(),
+                schema: schema(["key", "number", "words"]),
+                indexes: vec![index("by_number", &["number"], false)],
+            };
+            let new = tx.alter_table(&old, &to).unwrap().unwrap();
+            assert_eq!((new.name(), new.schema()), ("u", &to.schema));
+            tx.insert(&new, &row(100 + i64::from(commits), 3)).unwrap();
+            assert_eq!(by_index(&mut tx, &new, "by_number").unwrap().len(), 101, "{scheme}");
+            let catalog = tx.catalog();
+            assert!(catalog.table("t").is_none() && catalog.table("u").unwrap().name() == "u");
+            assert_eq!(db.tables(), ["t"]);
+            if commits {
+                tx.commit().unwrap();
+                let refused = db.transaction(|tx| tx.read(&old, &[1i64.into()])).unwrap_err();
+                assert!(matches!(refused, Error::TableChanged(name) if name == "t"));
+                assert_eq!(db.tables(), ["u"]);
+                let now = db.table("u").unwrap();
+                check_index(&db, &now, "by_number");
+                let clash = db.transaction(|tx| tx.insert(&now, &row(101, 3))).unwrap_err();
+                assert!(
+                    clash.to_string().contains("\"u\" has a row with key key = 101"),
+                    "{clash}"
+                );
+            } else {
+                tx.rollback();
+                assert_eq!(old.row_count(), 100, "{scheme}");
+                check_index(&db, &old, "by_n");
+            }
+        }
+        let shown = before.table("t").unwrap();
+        assert_eq!(
+            (shown.row_count().unwrap(), shown.schema().clone()),
+            (100, schema(["id", "n", "text"]))
+        );
+        let snapshot = db.snapshot().unwrap();
+        assert_eq!(snapshot.tables(), ["u"]);
+        assert_eq!(snapshot.table("u").unwrap().schema().columns()[1].name, "number");
+    }
+}
+
+#[test]
+fn two_tables_exchange_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Database::open(folder.path(), options("silo".parse().unwrap())).unwrap();
+    let db = open();
+    let [a, b] = ["a", "b"].map(|name| create(&db, name, vec![]));
+    insert(&db, &a, 0..10, |id| id);
+    insert(&db, &b, 0..20, |id| id);
+    db.transaction(|tx| {
+        let to = |name: &str, table: &Table| TableChange { name: name.into(), ..change(table) };
+        let c = tx.alter_table(&a, &to("c", &a))?.unwrap();
+        tx.alter_table(&b, &to("a", &b))?.unwrap();
+        tx.alter_table(&c, &to("b", &c))?.unwrap();
+        Ok(())
+    })
+    .unwrap();
+    let rows = |db: &Database| ["a", "b"].map(|name| db.table(name).unwrap().row_count());
+    assert_eq!(rows(&db), [20, 10]);
+    drop(db);
+    assert_eq!(rows(&open()), [20, 10]);
+}
+
+#[test]
+fn an_index_is_there_for_the_transaction_that_makes_it_and_goes_if_it_rolls_back() {
+    for scheme in all_schemes() {
+        let db = Database::create(options(scheme)).unwrap();
+        let table = create(&db, "t", vec![]);
+        insert(&db, &table, 0..2000, |id| id % 100);
+        db.transaction(|tx| {
+            (0..2000i64).step_by(3).try_for_each(|id| tx.delete(&table, &[id.into()]).map(drop))
+        })
+        .unwrap();
+        for commits in [false, true, true] {
+            let table = db.table("t").unwrap();
+            let name = format!("by_n{}", table.indexes().len());
+            let mut tx = db.begin().unwrap();
+            let new = tx.alter_table(&table, &with_index(&table, index(&name, &["n"], false)));
+            let new = new.unwrap().unwrap();
+            let id = 5000 + table.indexes().len() as i64 * 2 + i64::from(commits);
+            tx.insert(&new, &row(id, 55)).unwrap();
+            tx.update(&new, &[1i64.into()], &[(1, 1000i64.into())]).unwrap();
+            let found = by_index(&mut tx, &new, &name).unwrap();
+            assert!(found.contains(&(1000i64.into(), 1)) && found.contains(&(55i64.into(), id)));
+            if commits {
+                tx.commit().unwrap()
+            } else {
+                tx.rollback()
+            }
+            let now = db.table("t").unwrap();
+            assert_eq!(now.indexes().len(), table.indexes().len() + usize::from(commits));
+            if commits {
+                check_index(&db, &now, &name);
+            }
+        }
+        // Dropped again, one by one, and beside writers.
+        for _ in 0..2 {
+            let table = db.table("t").unwrap();
+            let mut to = change(&table);
+            to.indexes.remove(0);
+            let table = alter(&db, &table, &to);
+            insert(&db, &table, 9000..9010, |id| id);
+            db.transaction(|tx| {
+                (9000..9010).try_for_each(|id: i64| tx.delete(&table, &[id.into()]).map(drop))
+            })
+            .unwrap();
+        }
+        assert!(db.table("t").unwrap().indexes().is_empty());
+    }
+}
+
+#[test]
+fn a_unique_index_finds_rows_with_the_same_key() {
+    for scheme in all_schemes() {
+        let db = Database::create(options(scheme)).unwrap();
+        let table = create(&db, "t", vec![]);
+        insert(&db, &table, 0..1000, |id| if id == 700 { 31 } else { id });
+        let unique = with_index(&table, index("one_n", &["n"], true));
+        let refused = db.transaction(|tx| tx.alter_table(&table, &unique).map(drop)).unwrap_err();
+        assert!(
+            matches!(&refused, Error::DuplicateIndexKey { index, key, .. }
+                if index == "one_n" && key == "n = 31"),
+            "{scheme}: {refused}"
+        );
+        // The table is as before, and gets the index once the rows differ.
+        db.transaction(|tx| tx.update(&table, &[700i64.into()], &[(1, 70_000i64.into())])).unwrap();
+        let table = alter(&db, &table, &unique);
+        check_index(&db, &table, "one_n");
+        let refused = db.transaction(|tx| tx.insert(&table, &row(5000, 31))).unwrap_err();
+        assert!(matches!(refused, Error::DuplicateIndexKey { .. }), "{scheme}: {refused}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_rows_needs_a_copy() {
+    let db = Database::create(options("no_wait".parse().unwrap())).unwrap();
+    let table = create(&db, "t", vec![]);
+    insert(&db, &table, 0..10, |id| id);
+    let columns = vec![
+        Column::new("id", DataType::Int64),
+        Column::new("n", DataType::Int64),
+        Column::nullable("text", DataType::Text),
+    ];
+    let other = Schema::new(columns, &["id"]).unwrap();
+    db.transaction(|tx| {
+        let to = TableChange { schema: other.clone(), ..change(&table) };
+        assert!(tx.alter_table(&table, &to)?.is_none(), "n could be NULL");
+        let new = tx.create_table("new", table.schema().clone(), &TableOptions::default())?;
+        assert!(tx.alter_table(&new, &TableChange { name: "x".into(), ..change(&new) })?.is_none());
+        tx.insert(&table, &row(100, 1))?;
+        let indexed = with_index(&table, index("by_n", &["n"], false));
+        assert!(tx.alter_table(&table, &indexed)?.is_none(), "it has changed rows");
+        let renamed = TableChange { name: "u".into(), ..change(&table) };
+        tx.alter_table(&table, &renamed)?.expect("names need no copy");
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(db.table("u").unwrap().row_count(), 11);
+    let refused = db.begin().unwrap().alter_table(
+        &db.table("u").unwrap(),
+        &TableChange { name: "new".into(), ..change(&db.table("u").unwrap()) },
+    );
+    assert!(matches!(refused, Err(TxnError::Error(Error::Storage(_)))), "{refused:?}");
+}
+
+/// Writers insert, update, delete and roll back while one index after the other is made.
+#[test]
+fn an_index_that_is_made_beside_writers_misses_nothing_and_has_nothing_else() {
+    let schemes = all_schemes().filter(|scheme| !scheme.is_partitioned());
+    for scheme in schemes {
+        let db = Database::create(options(scheme)).unwrap();
+        let table = create(&db, "t", vec![index("by_n", &["n"], false)]);
+        insert(&db, &table, 0..3000, |id| id);
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for writer in 0..2i64 {
+                let (db, done) = (&db, &done);
+                scope.spawn(move || {
+                    let mut round = 0i64;
+                    while !done.load(Ordering::Relaxed) {
+                        round += 1;
+                        let table = db.table("t").unwrap();
+                        let id = (round * 37 + writer * 11) % 4000;
+                        let body = |tx: &mut Transaction| {
+                            if !tx.update(
+                                &table,
+                                &[id.into()],
+                                &[(1, (10_000 + round * 2 + writer).into())],
+                            )? {
+                                tx.insert(&table, &row(id, 20_000 + round * 20 + writer))?;
+                            }
+                            tx.delete(&table, &[((id + 1000) % 4000).into()]).map(drop)
+                        };
+                        if round % 3 == 0 {
+                            // Rolled back.
+                            if let Ok(mut tx) = db.begin() {
+                                let _ = body(&mut tx);
+                            }
+                            continue;
+                        }
+                        match db.transaction(body) {
+                            Ok(())
+                            | Err(Error::TableChanged(_) | Error::DuplicateIndexKey { .. }) => {}
+                            Err(error) => panic!("{scheme}: {error}"),
+                        }
+                    }
+                });
+            }
+            for round in 0..6 {
+                let name = format!("made{round}");
+                let columns: &[&str] = if round % 2 == 0 { &["n", "text"] } else { &["text"] };
+                let spec = index(&name, columns, false);
+                let begin = |tx: &mut Transaction| {
+                    let table = tx.catalog().table("t").unwrap().clone();
+                    Ok(tx.begin_index(&table, &spec)?.expect("there are numbers left"))
+                };
+                let mut build = db.transaction(begin).unwrap();
+                build.fill(&mut || false).unwrap();
+                build.check(&mut || false).unwrap();
+                if round == 3 {
+                    continue; // Given up.
+                }
+                db.transaction(|tx| tx.end_index(&mut build).map(drop)).unwrap();
+                check_index(&db, &db.table("t").unwrap(), &name);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let table = db.table("t").unwrap();
+        assert_eq!(table.indexes().len(), 6, "{scheme}");
+        for spec in table.indexes() {
+            check_index(&db, &table, &spec.name);
+        }
+    }
+}
+
+/// Two writers put the same value into two rows while a unique index is made: one of the three
+/// fails.
+#[test]
+fn a_unique_index_that_is_made_beside_writers_is_unique() {
+    let schemes = all_schemes().filter(|scheme| !scheme.is_partitioned());
+    for scheme in schemes {
+        let (mut made, mut refused) = (0, 0);
+        for round in 0..12 {
+            let db = Database::create(options(scheme)).unwrap();
+            let table = create(&db, "t", vec![]);
+            insert(&db, &table, 0..500, |id| id * 10);
+            let spec = index("one_n", &["n"], true);
+            let begin = |tx: &mut Transaction| Ok(tx.begin_index(&table, &spec)?.unwrap());
+            let mut build = db.transaction(begin).unwrap();
+            thread::scope(|scope| {
+                let db = &db;
+                let table = &table;
+                scope.spawn(move || {
+                    for id in 0..40 {
+                        let to: i64 = if id == 20 && round % 2 == 0 { 10 } else { 100_000 + id };
+                        match db.transaction(|tx| {
+                            tx.update(table, &[(300 + id).into()], &[(1, to.into())])
+                        }) {
+                            Ok(_) | Err(Error::DuplicateIndexKey { .. }) => {}
+                            Err(error) => panic!("{scheme}: {error}"),
+                        }
+                    }
+                });
+                build.fill(&mut || false).unwrap();
+            });
+            // Those that may have missed an entry have ended.
+            db.transaction(|tx| tx.lock_table(&table)).unwrap();
+            match build.check(&mut || false) {
+                Ok(()) => {
+                    db.transaction(|tx| tx.end_index(&mut build).map(drop)).unwrap();
+                    made += 1;
+                }
+                Err(Error::DuplicateIndexKey { .. }) => refused += 1,
+                Err(error) => panic!("{scheme}: {error}"),
+            }
+            let table = db.table("t").unwrap();
+            let mut values = BTreeMap::new();
+            db.transaction(|tx| {
+                values.clear();
+                tx.scan_table(
+                    &table,
+                    |row| row.value(1),
+                    |value| {
+                        *values.entry(format!("{value:?}")).or_insert(0) += 1;
+                        ControlFlow::Continue(())
+                    },
+                )
+            })
+            .unwrap();
+            let repeats = values.iter().any(|(value, count)| *count > 1 && value != "Null");
+            assert!(!repeats || table.indexes().is_empty(), "{scheme}");
+            if !table.indexes().is_empty() {
+                check_index(&db, &table, "one_n");
+            }
+        }
+        assert!(made > 0, "{scheme}: {made} made, {refused} refused");
+    }
+}
+
+/// A transaction that was open while rows came and went cannot rely on an index that does not know
+/// of them.
+#[test]
+fn an_older_transaction_does_not_use_a_newer_index() {
+    for scheme in all_schemes().filter(|scheme| !scheme.is_partitioned()) {
+        let db = Database::create(options(scheme)).unwrap();
+        let [table, other] = ["t", "other"].map(|name| create(&db, name, vec![]));
+        insert(&db, &table, 0..100, |id| id);
+        insert(&db, &other, 0..10, |id| id);
+        let mut old = db.begin().unwrap();
+        old.read(&other, &[1i64.into()]).unwrap();
+        db.transaction(|tx| tx.delete(&table, &[50i64.into()])).unwrap();
+        let table = alter(&db, &table, &with_index(&table, index("by_n", &["n"], false)));
+        let found = by_index(&mut old, &table, "by_n");
+        let sees_now = ["DL_DETECT", "NO_WAIT", "WAIT_DIE"].contains(&scheme.name());
+        match found {
+            Ok(found) => assert!(sees_now && found.len() == 99, "{scheme}: {}", found.len()),
+            Err(TxnError::Abort(reason)) => assert!(!sees_now && reason.is_conflict(), "{scheme}"),
+            Err(error) => panic!("{scheme}: {error}"),
+        }
+    }
+}
+
+/// Names, indexes and rows of all tables.
+fn found(db: &Database) -> Vec<(String, Vec<String>, Vec<String>, u64)> {
+    let mut names = db.tables();
+    names.sort();
+    names
+        .into_iter()
+        .map(|name| {
+            let table = db.table(&name).unwrap();
+            let columns = table.schema().columns().iter().map(|one| one.name.clone()).collect();
+            let indexes = table.indexes();
+            for spec in &indexes {
+                check_index(db, &table, &spec.name);
+            }
+            let snapshot = db.snapshot().unwrap();
+            let shown = snapshot.table(&name).unwrap();
+            assert_eq!(shown.schema(), table.schema());
+            assert_eq!(shown.row_count().unwrap(), table.row_count());
+            let indexes = indexes.into_iter().map(|spec| spec.name).collect();
+            (name, columns, indexes, table.row_count())
+        })
+        .collect()
+}
+
+/// After a crash at any moment, a table is as before or as after each alteration.
+#[test]
+fn alterations_survive_with_their_transactions() {
+    for (nodes, scheme) in [(1, "no_wait"), (2, "mvcc"), (3, "silo")] {
+        let medium = CrashMedium::default();
+        let options = || DatabaseOptions { nodes: Some(nodes), ..options(scheme.parse().unwrap()) };
+        let db = Database::open_on(&medium, options()).unwrap();
+        let table = create(&db, "t", vec![index("by_n", &["n"], false)]);
+        let other = create(&db, "other", vec![]);
+        insert(&db, &table, 0..50, |id| id);
+        insert(&db, &other, 0..5, |id| id);
+        db.checkpoint().unwrap();
+        let begun = medium.events();
+        let mut stages = vec![found(&db)];
+        // In one transaction: names, an index more and one less, rows, and tables that come and go.
+        db.transaction(|tx| {
+            let to = TableChange {
+                name: "u".into(),
+                schema: schema(["key", "number", "words"]),
+                indexes: vec![index("by_words", &["words"], false)],
+            };
+            let table = tx.alter_table(&table, &to)?.unwrap();
+            tx.insert(&table, &row(60, 61))?;
+            let new =
+                tx.create_table("t", schema(["id", "n", "text"]), &TableOptions::default())?;
+            tx.insert(&new, &row(1, 1))?;
+            tx.drop_table(&other)
+        })
+        .unwrap();
+        stages.push(found(&db));
+        let table = db.table("u").unwrap();
+        insert(&db, &table, 100..120, |id| id);
+        stages.push(found(&db));
+        db.checkpoint().unwrap();
+        // Only its definition has changed since the checkpoint.
+        let to = TableChange {
+            name: "w".into(),
+            ..with_index(&table, index("by_number", &["number"], true))
+        };
+        let table = alter(&db, &table, &to);
+        stages.push(found(&db));
+        db.checkpoint().unwrap();
+        insert(&db, &table, 200..203, |id| id);
+        stages.push(found(&db));
+        let mut seen = Vec::new();
+        for at in begun..=medium.events() {
+            let crashed = medium.crash(at, || false);
+            let db = Database::open_on(&crashed, options()).unwrap();
+            let now = found(&db);
+            let stage = stages.iter().position(|stage| *stage == now);
+            seen.push(stage.unwrap_or_else(|| panic!("{scheme}, {at}: {now:?}")));
+            db.checkpoint().unwrap();
+            drop(db);
+            let db = Database::open_on(&crashed, options()).unwrap();
+            assert_eq!(found(&db), now, "{scheme}, {at}");
+        }
+        assert!(seen.is_sorted() && seen[0] == 0, "{seen:?}");
+        assert_eq!(seen.last(), Some(&4), "{seen:?}");
+        assert!((0..5).all(|stage| seen.contains(&stage)), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_table_can_get_more_indexes_in_its_life_than_at_a_time() {
+    let db = Database::create(options("tictoc".parse().unwrap())).unwrap();
+    let mut table = create(&db, "t", vec![]);
+    insert(&db, &table, 0..10, |id| id);
+    let mut made = 0;
+    loop {
+        let to = with_index(&table, index("by_n", &["n"], false));
+        let done = db.transaction(|tx| tx.alter_table(&table, &to)).unwrap();
+        let Some(indexed) = done else { break };
+        made += 1;
+        assert!(made < 100, "numbers are not given again");
+        table = alter(&db, &indexed, &TableChange { indexes: vec![], ..change(&indexed) });
+    }
+    assert_eq!(made, 64, "then it has to be copied");
+    assert_eq!(table.row_count(), 10);
+}
