@@ -135,7 +135,7 @@ def _transaction(rng, generator, defines):
     names = []
     savepoints = rng.choice((0, 0, 0.15, 0.4))
     for _ in range(rng.randrange(1, 12)):
-        if defines and not savepoints and rng.random() < 0.1:
+        if defines and rng.random() < 0.1:
             yield Step(defines.any())
             continue
         if rng.random() >= savepoints:

@@ -8,7 +8,8 @@ mod follow;
 use atoll::{Column, DataType, Table, TableOptions};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, CreateIndex, DropBehavior, Expr, Ident, IndexColumn,
-    IndexType, ObjectName, OrderByOptions, RenameTableNameKind, Spanned, Value as SqlValue,
+    IndexType, ObjectName, OrderByOptions, RenameTableNameKind, Spanned, TableConstraint,
+    Value as SqlValue,
 };
 use sqlparser::tokenizer::Span;
 
@@ -29,6 +30,8 @@ pub(crate) struct Alteration {
     shape: TableShape,
     /// Foreign keys of other tables that depend on what is dropped are dropped too.
     cascades: bool,
+    /// It gets a condition that its rows have not been checked for.
+    adds_check: bool,
     span: Span,
 }
 
@@ -38,6 +41,10 @@ pub(crate) struct Altered {
     pub(crate) new: NewTable,
     /// The value of each column, over a row of the old table.
     pub(crate) values: Vec<Expr>,
+    /// All values stay where they are, so that the table needs no copy.
+    pub(crate) keeps_rows: bool,
+    /// It gets a condition that its rows have not been checked for.
+    pub(crate) adds_check: bool,
     /// The foreign keys that its rows have not been checked for, and the tables that they refer to.
     pub(crate) unchecked: Vec<String>,
     pub(crate) parents: Vec<Table>,
@@ -50,7 +57,7 @@ impl Alteration {
     /// What was declared of it cannot be read.
     pub(crate) fn of(old: Table, span: Span) -> Result<Self, SqlError> {
         let (name, shape) = (old.name().to_owned(), TableShape::of(&old)?);
-        Ok(Self { old, name, shape, cascades: false, span })
+        Ok(Self { old, name, shape, cascades: false, adds_check: false, span })
     }
 
     /// Carries out a part of `ALTER TABLE`.
@@ -90,6 +97,7 @@ impl Alteration {
             }
             Operation::AlterColumn { column_name, op } => self.alter_column(column_name, op),
             Operation::AddConstraint { constraint, not_valid: false } => {
+                self.adds_check |= matches!(constraint, TableConstraint::Check(_));
                 self.shape.add_constraint(constraint)
             }
             Operation::DropConstraint { if_exists, name, drop_behavior } => {
@@ -195,7 +203,7 @@ impl Alteration {
     /// # Errors
     /// The parts do not fit together; another table or index has the name.
     pub(crate) fn finish(self, binder: &Binder<'_>) -> Result<Altered, SqlError> {
-        let Self { old, name, shape, span, .. } = self;
+        let Self { old, name, shape, adds_check, span, .. } = self;
         if name != old.name() && binder.scope.table(&name).is_ok() {
             let message = format!("table \"{name}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
@@ -218,6 +226,9 @@ impl Alteration {
             one.using.is_some() || !is_same
         });
         let changed: Vec<String> = changed.map(|one| one.column.name.clone()).collect();
+        let origins = shape.columns.iter().map(|one| one.origin.as_deref());
+        let keeps_rows = changed.is_empty()
+            && origins.eq(old.schema().columns().iter().map(|column| Some(&*column.name)));
         let Defined { schema, indexes, mut rules } = shape.finish(&name, span)?;
         let kept: Vec<String> = rules.foreign_keys().iter().map(|key| key.name.clone()).collect();
         let schema = rules.declare(binder, &name, (schema, &indexes))?;
@@ -232,7 +243,7 @@ impl Alteration {
         let tablespace = Some(old.tablespace()).filter(|_| binder.scope.db.durability().is_some());
         let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
         let new = NewTable { name, schema, options };
-        Ok(Altered { old, new, values, unchecked, parents })
+        Ok(Altered { old, new, values, keeps_rows, adds_check, unchecked, parents })
     }
 
     fn position(&mut self, ident: &Ident) -> Result<usize, SqlError> {

@@ -1,4 +1,5 @@
-//! The way back to a savepoint: for each change of a row since then, the change that undoes it.
+//! The way back to a savepoint: for each change of a row, and each definition, since then, what
+//! undoes it.
 //!
 //! The journal is kept only while a savepoint is set, so other transactions pay nothing for it. A
 //! rollback to a savepoint makes the inverse changes, the newest first, in the same transaction.
@@ -7,7 +8,7 @@
 //! `JOURNAL-1`: a change is noted before or together with its effect; one that is noted and has no
 //! effect is harmless, because its inverse then finds the row as it should be, or no row.
 
-use atoll::{Table, Transaction, TxnResult, Value};
+use atoll::{DefinitionsMade, Table, Transaction, TxnResult, Value};
 
 /// The inverse of a change.
 enum Inverse {
@@ -17,6 +18,8 @@ enum Inverse {
     Update { table: Table, key: Vec<Value>, old: Vec<(usize, Value)> },
     /// Of a delete.
     Insert { table: Table, row: Vec<Value> },
+    /// Of definitions: those before them.
+    Definitions(DefinitionsMade),
 }
 
 /// See the module.
@@ -47,6 +50,11 @@ impl Journal {
         self.inverses.push(Inverse::Insert { table: table.clone(), row });
     }
 
+    /// Notes that definitions follow.
+    pub(crate) fn defining(&mut self, made: DefinitionsMade) {
+        self.inverses.push(Inverse::Definitions(made));
+    }
+
     /// Undoes all changes behind the first `len`.
     ///
     /// # Errors
@@ -61,6 +69,7 @@ impl Journal {
                     transaction.update(&table, &key, &old)?;
                 }
                 Inverse::Insert { table, row } => transaction.insert(&table, &row)?,
+                Inverse::Definitions(made) => transaction.undo_definitions(&made)?,
             }
         }
         Ok(())

@@ -278,8 +278,7 @@ impl OpenTransaction {
     /// Makes a definition part of the transaction.
     ///
     /// # Errors
-    /// As [`OpenTransaction::lock_tables`], and those of the definition; a savepoint is set, which
-    /// could not undo it.
+    /// As [`OpenTransaction::lock_tables`], and those of the definition.
     pub(crate) fn define(
         &mut self,
         interrupt: &Interrupt,
@@ -288,9 +287,7 @@ impl OpenTransaction {
         self.check()?;
         self.check_may_write(true)?;
         if !self.savepoints.is_empty() {
-            let message = "definitions are not supported behind a SAVEPOINT";
-            return Err(SqlError::unsupported(message)
-                .with_hint(Some("RELEASE the savepoint first".to_owned())));
+            self.journal.defining(self.transaction.definitions_made());
         }
         self.has_written = true;
         self.with_patience(interrupt, define)

@@ -50,14 +50,32 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         self.replace_indexes(context, set);
     }
 
+    /// Lets an index, which is going to be dropped, refuse no row any more. Others may be using the
+    /// table.
+    pub fn give_up_index(&self, table: &Table<M>, number: usize) {
+        let _names = self.names.take(); // TABLES-3
+        let context = self.context_of(table);
+        if let Some(index) = context.and_then(|context| context.indexes().get(number)) {
+            index.give_up();
+        }
+    }
+
     /// Lets transactions that begin from now on use an index, which has all entries. The caller has
     /// the table alone for the time of the call.
     ///
     /// # Errors
-    /// [`StorageError::UnknownTable`].
+    /// [`StorageError::UnknownTable`]; [`OpError::UnknownIndex`] if it was dropped.
     pub fn show_index(&self, table: &Table<M>, shown: usize) -> Result<(), OpError> {
         let _defining = self.defining.take_patiently();
         let context = self.altered(table)?;
+        if context.indexes().get(shown).is_none() {
+            let (table, index) = (table.name().to_owned(), format!("number {shown}"));
+            return Err(OpError::UnknownIndex { table, index });
+        }
+        // Transactions that begin from now on are ordered behind all that have committed, under any
+        // scheme, as those behind the cut of a snapshot are.
+        let cut = self.memory().cut();
+        self.memory().release(cut.epoch);
         let since = self.shown.fetch_add(1, Ordering::AcqRel) + 1;
         let set = context.indexes().changed(|number, index| {
             Some(match number == shown {
@@ -86,6 +104,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         // A thread for a few rows would take longer than the rows.
         let threads = threads.min(segments.div_ceil(8) as usize);
         let next = M::Word::new(0);
+        // Long values stay where they are while they are read.
+        let _compacting = self.compacting.take_patiently();
         let runs = each(threads, || {
             let (mut run, mut key) = (EntryRun::default(), Vec::new());
             loop {
@@ -110,8 +130,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         (run, key): (&mut EntryRun, &mut Vec<u8>),
     ) -> Result<(), OpError> {
         let table = &*context.table;
-        let mut member = self.memory().upkeep();
-        let _section = member.enter();
+        let mut member = self.memory().join();
+        let _section = member.as_mut().map(|member| member.enter());
         for row in table.slots_of(segment).filter(|row| table.is_present(*row)) {
             let is_unique = ordered.key_of(&Row::stored(table, table.slot(row)), key);
             ordered.check_key_len(key)?;
@@ -138,7 +158,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         drop(former);
     }
 
-    /// Alters a table as a log describes it: no transaction uses the database.
+    /// Alters a table as a log describes it. No transaction uses the database, and the indexes are
+    /// empty; other threads may be storing rows.
     ///
     /// # Errors
     /// [`StorageError::UnknownTable`]; [`StorageError::Schema`] for what does not fit the rows;
@@ -156,9 +177,11 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let former = table.redefine(change, (&name, &schema), &encoded)?;
         drop(section);
         drop(member);
-        self.replace_indexes(context, set);
+        // The drop of a table that begins tells appliers to pass its changes by; this must not.
+        let replaced = self.exchange_indexes(context, set);
         table.rename(&name, &schema);
         table.release_definition(former);
+        drop(replaced);
         Ok(())
     }
 

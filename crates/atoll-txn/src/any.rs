@@ -107,6 +107,10 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
         self.engine().drop_indexes(table, numbers);
     }
 
+    fn give_up_index(&self, table: &Table<M>, number: usize) {
+        self.engine().give_up_index(table, number);
+    }
+
     fn show_index(&self, table: &Table<M>, number: usize) -> Result<(), OpError> {
         self.engine().show_index(table, number)
     }

@@ -70,6 +70,8 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     fn add_index(&self, table: &Table<M>, spec: &IndexSpec) -> Result<usize, OpError>;
     /// [`Engine::drop_indexes`].
     fn drop_indexes(&self, table: &Table<M>, numbers: &[usize]);
+    /// [`Engine::give_up_index`].
+    fn give_up_index(&self, table: &Table<M>, number: usize);
     /// [`Engine::show_index`].
     ///
     /// # Errors

@@ -12,7 +12,7 @@
 use std::ops::Index;
 use std::sync::Arc;
 
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::ordered::encode::{self, KeyColumn};
 use atoll_storage::ordered::{KEY_BYTES_MAX, OrderedIndex};
 use atoll_storage::stable::StableVec;
@@ -35,6 +35,8 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
     /// The number of the definition that showed it, see [`Engine::shown`](crate::Engine); `None`
     /// while it is being filled (`INDEXES-3`).
     pub(crate) since: Option<u64>,
+    /// Not 0 once it is given up: it is going to be dropped, and refuses no row until then.
+    pub(crate) given_up: Arc<M::Word>,
     pub(crate) index: Arc<OrderedIndex<M>>,
     pub(crate) gaps: Arc<StableVec<Box<[S::Gap]>, M>>,
 }
@@ -60,6 +62,7 @@ impl<S: Scheme<M>, M: Machine> Clone for Ordered<S, M> {
             key: self.key.clone(),
             index: Arc::clone(&self.index),
             gaps: Arc::clone(&self.gaps),
+            given_up: Arc::clone(&self.given_up),
             ..*self
         }
     }
@@ -80,15 +83,9 @@ impl<S: Scheme<M>, M: Machine> IndexSet<S, M> {
     /// # Errors
     /// [`StorageError::Schema`].
     pub(crate) fn new(schema: &Schema, options: &TableOptions) -> Result<Self, StorageError> {
-        let mut indexes: Vec<Ordered<S, M>> = Vec::new();
-        for spec in &options.indexes {
-            if indexes.iter().any(|index| index.name == spec.name) {
-                let message = format!("there are two indexes with the name \"{}\"", spec.name);
-                return Err(StorageError::Schema(message));
-            }
-            indexes.push(Ordered::new(schema, spec)?);
-        }
-        check_count(indexes.len())?;
+        check_indexes(schema, options.indexes.iter())?;
+        let indexes = options.indexes.iter().map(|spec| Ordered::new(schema, spec));
+        let indexes = indexes.collect::<Result<Vec<_>, _>>()?;
         let mut views = ColumnSet::default();
         let columns = schema.columns().iter().enumerate();
         columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
@@ -160,6 +157,26 @@ impl<S: Scheme<M>, M: Machine> IndexSet<S, M> {
     }
 }
 
+/// Checks that a table with this schema can have these indexes.
+///
+/// # Errors
+/// [`StorageError::Schema`].
+pub(crate) fn check_indexes<'s>(
+    schema: &Schema,
+    indexes: impl Iterator<Item = &'s IndexSpec>,
+) -> Result<(), StorageError> {
+    let mut names: Vec<&str> = Vec::new();
+    for spec in indexes {
+        spec.positions(schema)?;
+        if names.contains(&&*spec.name) {
+            let message = format!("there are two indexes with the name \"{}\"", spec.name);
+            return Err(StorageError::Schema(message));
+        }
+        names.push(&spec.name);
+    }
+    check_count(names.len())
+}
+
 fn check_count(count: usize) -> Result<(), StorageError> {
     if count <= INDEXES_MAX {
         return Ok(());
@@ -176,6 +193,7 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
         Ok(Self {
             name: spec.name.clone(),
             since: Some(0),
+            given_up: Arc::new(M::Word::new(0)),
             key: key.collect(),
             unique: spec.unique,
             fixed: columns.iter().all(|column| schema.is_in_key(*column)),
@@ -183,6 +201,16 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
             index: Arc::default(),
             gaps: Arc::default(),
         })
+    }
+
+    /// Lets the index refuse no row any more.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(1, Ordering::Release);
+    }
+
+    /// Whether it was given up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire) != 0
     }
 
     /// Rejects a key that is too long for the index to distinguish it from others.

@@ -61,8 +61,12 @@ impl Catalog {
 
     /// Removes a table.
     pub(crate) fn remove(&mut self, table: &Table) {
-        self.tables.remove(&table.lock.number());
-        self.names.remove(table.name());
+        let number = table.lock.number();
+        self.tables.remove(&number);
+        // Another one may have the name by now.
+        if self.names.get(table.name()) == Some(&number) {
+            self.names.remove(table.name());
+        }
         self.version = new_version();
     }
 }

@@ -149,6 +149,9 @@ pub enum Error {
     /// The table was dropped or altered since the handle was made.
     #[error("table \"{0}\" was dropped or altered meanwhile; look it up by its name again")]
     TableChanged(String),
+    /// An index that has not been filled and checked, or that was given up.
+    #[error("index \"{0}\" is not ready; begin it again, fill it and check it")]
+    IndexNotFilled(String),
     /// A procedure has swapped its transaction for another one.
     #[error(
         "the procedure has swapped its transaction for another one, which has been rolled back; \

@@ -83,5 +83,6 @@ pub use snapshot::Snapshot;
 pub use snapshot_table::{Contiguous, SnapshotSegment, SnapshotTable};
 pub use table::{Index, Table};
 pub use transaction::{
-    Cursor, IndexBuild, Row, RowEdit, TableChange, Transaction, TransactionOptions, Visit,
+    Cursor, DefinitionsMade, IndexBuild, Row, RowEdit, TableChange, Transaction,
+    TransactionOptions, Visit,
 };

@@ -81,7 +81,7 @@ impl Table {
     ) -> Self {
         let Definition { tablespace, .. } = *self.definition;
         let definition = Definition { name: name.to_owned(), schema, indexes, tablespace };
-        let (version, definition) = (self.lock.version() + 1, Arc::new(definition));
+        let (version, definition) = (TableLock::next_version(), Arc::new(definition));
         Self { version, definition, ..self.clone() }
     }
 

@@ -67,6 +67,12 @@ impl TableLock {
         self.version() == GONE
     }
 
+    /// A version that no table has had.
+    pub(crate) fn next_version() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// The version that a handle needs.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)

@@ -71,6 +71,23 @@ fn with_index(table: &Table, added: IndexSpec) -> TableChange {
     to
 }
 
+/// Gives a table a further index, beside other transactions where the scheme can.
+fn add_index(db: &Database, table: &Table, spec: &IndexSpec) -> Result<Table, Error> {
+    let begun = db.transaction(|tx| tx.begin_index(table, spec))?;
+    let Some(mut build) = begun else {
+        let to = with_index(table, spec.clone());
+        return db.transaction(|tx| Ok(tx.alter_table(table, &to)?.expect("it is not full")));
+    };
+    build.fill(&mut || false)?;
+    build.check(&mut || false)?;
+    db.transaction(|tx| tx.end_index(&mut build))
+}
+
+/// The schemes under which a transaction can make an index of its own.
+fn schemes_of_the_present() -> impl Iterator<Item = SchemeKind> {
+    all_schemes().filter(|scheme| !scheme.orders_by_timestamp())
+}
+
 fn alter(db: &Database, table: &Table, to: &TableChange) -> Table {
     db.transaction(|tx| Ok(tx.alter_table(table, to)?.expect("the rows stay as they are"))).unwrap()
 }
@@ -191,7 +208,7 @@ fn two_tables_exchange_their_names() {
 
 #[test]
 fn an_index_is_there_for_the_transaction_that_makes_it_and_goes_if_it_rolls_back() {
-    for scheme in all_schemes() {
+    for scheme in schemes_of_the_present() {
         let db = Database::create(options(scheme)).unwrap();
         let table = create(&db, "t", vec![]);
         insert(&db, &table, 0..2000, |id| id % 100);
@@ -243,8 +260,8 @@ fn a_unique_index_finds_rows_with_the_same_key() {
         let db = Database::create(options(scheme)).unwrap();
         let table = create(&db, "t", vec![]);
         insert(&db, &table, 0..1000, |id| if id == 700 { 31 } else { id });
-        let unique = with_index(&table, index("one_n", &["n"], true));
-        let refused = db.transaction(|tx| tx.alter_table(&table, &unique).map(drop)).unwrap_err();
+        let unique = index("one_n", &["n"], true);
+        let refused = add_index(&db, &table, &unique).unwrap_err();
         assert!(
             matches!(&refused, Error::DuplicateIndexKey { index, key, .. }
                 if index == "one_n" && key == "n = 31"),
@@ -252,7 +269,7 @@ fn a_unique_index_finds_rows_with_the_same_key() {
         );
         // The table is as before, and gets the index once the rows differ.
         db.transaction(|tx| tx.update(&table, &[700i64.into()], &[(1, 70_000i64.into())])).unwrap();
-        let table = alter(&db, &table, &unique);
+        let table = add_index(&db, &table, &unique).unwrap();
         check_index(&db, &table, "one_n");
         let refused = db.transaction(|tx| tx.insert(&table, &row(5000, 31))).unwrap_err();
         assert!(matches!(refused, Error::DuplicateIndexKey { .. }), "{scheme}: {refused}");
@@ -391,8 +408,6 @@ fn a_unique_index_that_is_made_beside_writers_is_unique() {
                 });
                 build.fill(&mut || false).unwrap();
             });
-            // Those that may have missed an entry have ended.
-            db.transaction(|tx| tx.lock_table(&table)).unwrap();
             match build.check(&mut || false) {
                 Ok(()) => {
                     db.transaction(|tx| tx.end_index(&mut build).map(drop)).unwrap();
@@ -437,7 +452,7 @@ fn an_older_transaction_does_not_use_a_newer_index() {
         let mut old = db.begin().unwrap();
         old.read(&other, &[1i64.into()]).unwrap();
         db.transaction(|tx| tx.delete(&table, &[50i64.into()])).unwrap();
-        let table = alter(&db, &table, &with_index(&table, index("by_n", &["n"], false)));
+        let table = add_index(&db, &table, &index("by_n", &["n"], false)).unwrap();
         let found = by_index(&mut old, &table, "by_n");
         let sees_now = ["DL_DETECT", "NO_WAIT", "WAIT_DIE"].contains(&scheme.name());
         match found {
@@ -474,7 +489,7 @@ fn found(db: &Database) -> Vec<(String, Vec<String>, Vec<String>, u64)> {
 /// After a crash at any moment, a table is as before or as after each alteration.
 #[test]
 fn alterations_survive_with_their_transactions() {
-    for (nodes, scheme) in [(1, "no_wait"), (2, "mvcc"), (3, "silo")] {
+    for (nodes, scheme) in [(1, "no_wait"), (2, "dl_detect"), (3, "silo")] {
         let medium = CrashMedium::default();
         let options = || DatabaseOptions { nodes: Some(nodes), ..options(scheme.parse().unwrap()) };
         let db = Database::open_on(&medium, options()).unwrap();
@@ -535,7 +550,7 @@ fn alterations_survive_with_their_transactions() {
 
 #[test]
 fn a_table_can_get_more_indexes_in_its_life_than_at_a_time() {
-    let db = Database::create(options("tictoc".parse().unwrap())).unwrap();
+    let db = Database::create(options("occ".parse().unwrap())).unwrap();
     let mut table = create(&db, "t", vec![]);
     insert(&db, &table, 0..10, |id| id);
     let mut made = 0;
@@ -549,4 +564,262 @@ fn a_table_can_get_more_indexes_in_its_life_than_at_a_time() {
     }
     assert_eq!(made, 64, "then it has to be copied");
     assert_eq!(table.row_count(), 10);
+}
+
+#[test]
+fn a_table_takes_the_name_of_one_that_is_dropped_with_it() {
+    let db = Database::create(options("dl_detect".parse().unwrap())).unwrap();
+    let [a, b] = ["a", "b"].map(|name| create(&db, name, vec![]));
+    insert(&db, &a, 0..10, |id| id);
+    db.transaction(|tx| {
+        tx.drop_table(&b)?;
+        let new = tx.alter_table(&a, &TableChange { name: "b".into(), ..change(&a) })?.unwrap();
+        assert!(tx.catalog().table("b").unwrap().row_count() == 10 && new.row_count() == 10);
+        let gone = tx.alter_table(&b, &change(&b));
+        assert!(gone.is_err(), "it is dropped");
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!((db.tables(), db.table("b").unwrap().row_count()), (vec!["b".into()], 10));
+    // One that it has altered first.
+    let b = db.table("b").unwrap();
+    db.transaction(|tx| {
+        let c = tx.alter_table(&b, &TableChange { name: "c".into(), ..change(&b) })?.unwrap();
+        tx.drop_table(&c)?;
+        tx.create_table("b", b.schema().clone(), &TableOptions::default())
+    })
+    .unwrap();
+    assert_eq!((db.tables(), db.table("b").unwrap().row_count()), (vec!["b".into()], 0));
+}
+
+#[test]
+fn handles_of_other_versions_are_refused() {
+    let db = Database::create(options("silo".parse().unwrap())).unwrap();
+    let old = create(&db, "t", vec![index("by_n", &["n"], false)]);
+    insert(&db, &old, 0..10, |id| id);
+    let mut between = None;
+    let new = db
+        .transaction(|tx| {
+            let one =
+                tx.alter_table(&old, &with_index(&old, index("i", &["text"], false)))?.unwrap();
+            assert_eq!(by_index(tx, &one, "i")?.len(), 10);
+            between = Some(one.clone());
+            tx.insert(&one, &row(10, 10))?;
+            Ok(tx.alter_table(&one, &TableChange { indexes: vec![], ..change(&one) })?.unwrap())
+        })
+        .unwrap();
+    let between = between.unwrap();
+    for (table, index) in [(&old, "by_n"), (&between, "by_n"), (&between, "i")] {
+        let refused = db.transaction(|tx| by_index(tx, table, index)).unwrap_err();
+        assert!(matches!(refused, Error::TableChanged(_)), "{refused}");
+    }
+    db.transaction(|tx| tx.insert(&new, &row(11, 11))).unwrap();
+    // A drop that waits for a transaction drops the table that has the name then, or none.
+    let mut tx = db.begin().unwrap();
+    let kept = tx.alter_table(&new, &TableChange { name: "kept".into(), ..change(&new) });
+    kept.unwrap().unwrap();
+    let dropped = thread::scope(|scope| {
+        let waiting = scope.spawn(|| db.drop_table("t"));
+        thread::sleep(Duration::from_millis(50));
+        tx.commit().unwrap();
+        waiting.join().unwrap()
+    });
+    assert!(dropped.is_err());
+    assert_eq!(db.table("kept").unwrap().row_count(), 12);
+}
+
+#[test]
+fn no_index_is_defined_that_could_not_be_restored() {
+    let db = Database::create(options("no_wait".parse().unwrap())).unwrap();
+    let table = create(&db, "t", vec![index("i", &["n"], false)]);
+    let twice = with_index(&table, index("i", &["text"], false));
+    let refused = db.transaction(|tx| tx.alter_table(&table, &twice).map(drop)).unwrap_err();
+    assert!(refused.to_string().contains("two indexes"), "{refused}");
+    let unknown = with_index(&table, index("j", &["nothing"], false));
+    assert!(db.transaction(|tx| tx.alter_table(&table, &unknown).map(drop)).is_err());
+    let mut build =
+        db.transaction(|tx| tx.begin_index(&table, &index("k", &["n"], true))).unwrap().unwrap();
+    let early = db.transaction(|tx| tx.end_index(&mut build).map(drop)).unwrap_err();
+    assert!(matches!(early, Error::IndexNotFilled(_)), "{early}");
+    assert!(build.check(&mut || false).is_err());
+}
+
+/// A transaction that was ordered before changes cannot make an index that knows nothing of them.
+#[test]
+fn an_index_knows_what_its_maker_can_see() {
+    for scheme in all_schemes().filter(|scheme| scheme.orders_by_timestamp()) {
+        let db = Database::create(options(scheme)).unwrap();
+        let [table, other] = ["t", "other"].map(|name| create(&db, name, vec![]));
+        insert(&db, &other, 0..3, |id| id);
+        let mut old = db.begin().unwrap();
+        old.read(&other, &[1i64.into()]).unwrap();
+        insert(&db, &table, 1..2, |_| 7);
+        let unique = with_index(&table, index("one", &["n"], true));
+        assert!(old.alter_table(&table, &unique).unwrap().is_none(), "{scheme}");
+    }
+}
+
+/// A unique index that could not be made refuses no row, and goes with the next definition.
+#[test]
+fn an_index_that_was_given_up_refuses_no_row() {
+    for scheme in all_schemes().filter(|scheme| !scheme.is_partitioned()) {
+        let db = Database::create(options(scheme)).unwrap();
+        let table = create(&db, "t", vec![]);
+        insert(&db, &table, 0..100, |id| id % 20);
+        for round in 0..3 {
+            let failed = add_index(&db, &table, &index("one", &["n"], true)).unwrap_err();
+            assert!(matches!(failed, Error::DuplicateIndexKey { .. }), "{scheme}");
+            insert(&db, &table, 100 * (round + 1)..100 * (round + 2), |id| id % 20);
+            let long = Value::Text("long ".repeat(2000));
+            db.transaction(|tx| tx.update(&table, &[1i64.into()], &[(2, long.clone())])).unwrap();
+            let begin =
+                |tx: &mut Transaction| tx.begin_index(&table, &index("x", &["text"], false));
+            drop(db.transaction(begin).unwrap());
+            db.transaction(|tx| tx.update(&table, &[2i64.into()], &[(2, long.clone())])).unwrap();
+            // One that has changed rows of the table gets it alone.
+            db.transaction(|tx| {
+                tx.insert(&table, &row(1000 + round, 3))?;
+                tx.lock_table(&table)?;
+                tx.delete(&table, &[5i64.into()])
+            })
+            .unwrap();
+        }
+    }
+}
+
+#[test]
+fn many_rows_without_a_value_are_no_duplicates() {
+    for scheme in ["dl_detect", "silo", "hstore"].map(|name| name.parse().unwrap()) {
+        let db = Database::create(options(scheme)).unwrap();
+        let table = create(&db, "t", vec![]);
+        insert(&db, &table, 0..20_000, |_| 9);
+        let table = add_index(&db, &table, &index("one", &["n"], true)).unwrap();
+        check_index(&db, &table, "one");
+    }
+}
+
+/// Definitions of one table by several threads, while indexes of it are made.
+#[test]
+fn indexes_and_other_definitions_of_one_table_follow_each_other() {
+    for scheme in all_schemes().filter(|scheme| !scheme.is_partitioned()) {
+        let db = Database::create(options(scheme)).unwrap();
+        let table = create(&db, "t", vec![]);
+        insert(&db, &table, 0..3000, |id| id);
+        thread::scope(|scope| {
+            for thread in 0..2 {
+                let db = &db;
+                scope.spawn(move || {
+                    for round in 0..4 {
+                        let spec = index(&format!("i{thread}_{round}"), &["n"], round % 2 == 0);
+                        loop {
+                            let table = db.table("t").unwrap();
+                            match add_index(db, &table, &spec) {
+                                Ok(_) => break,
+                                Err(Error::TableChanged(_)) => {}
+                                Err(error) => panic!("{scheme}: {error}"),
+                            }
+                        }
+                    }
+                });
+            }
+            let db = &db;
+            scope.spawn(move || {
+                for round in 0..10 {
+                    let rename = |tx: &mut Transaction| {
+                        let table = tx.catalog().table("t").unwrap().clone();
+                        let columns = ["id".to_owned(), "n".into(), format!("text{round}")];
+                        let schema = schema([&columns[0], &columns[1], &columns[2]]);
+                        tx.alter_table(&table, &TableChange { schema, ..change(&table) }).map(drop)
+                    };
+                    while let Err(error) = db.transaction(rename) {
+                        assert!(matches!(error, Error::TableChanged(_)), "{error}");
+                    }
+                }
+            });
+        });
+        let table = db.table("t").unwrap();
+        assert_eq!(table.indexes().len(), 8);
+        table.indexes().iter().for_each(|spec| check_index(&db, &table, &spec.name));
+        // One is made while the table is dropped.
+        thread::scope(|scope| {
+            let making = scope.spawn(|| add_index(&db, &table, &index("late", &["text9"], false)));
+            let dropped = db.drop_table("t");
+            let made = making.join().unwrap();
+            assert!(matches!(made, Ok(_) | Err(Error::TableChanged(_))), "{made:?}");
+            assert!(matches!(dropped, Ok(()) | Err(Error::TableChanged(_))), "{dropped:?}");
+        });
+    }
+}
+
+/// Many changes on both sides of alterations, which recovery applies in several threads.
+#[test]
+fn no_change_is_lost_where_a_table_is_altered_in_the_log() {
+    let medium = CrashMedium::default();
+    let options = || DatabaseOptions {
+        nodes: Some(1),
+        tablespaces: Some(2),
+        ..options("no_wait".parse().unwrap())
+    };
+    let db = Database::open_on(&medium, options()).unwrap();
+    let [mut one, other] = ["one", "other"].map(|name| create(&db, name, vec![]));
+    insert(&db, &one, 0..4000, |id| id);
+    insert(&db, &other, 0..4000, |id| id);
+    for round in 0..30i64 {
+        for table in [&one, &other] {
+            for from in (0..4000).step_by(250) {
+                db.transaction(|tx| {
+                    (from..from + 250).try_for_each(|id: i64| {
+                        tx.update(table, &[id.into()], &[(1, (round * 10_000 + id).into())])
+                            .map(drop)
+                    })
+                })
+                .unwrap();
+            }
+        }
+        let text = format!("text{round}");
+        let to = TableChange { schema: schema(["id", "n", &text]), ..change(&one) };
+        one = alter(&db, &one, &to);
+    }
+    let crashed = medium.crash(medium.events(), || false);
+    let db = Database::open_on(&crashed, options()).unwrap();
+    assert_eq!(db.table("one").unwrap().schema().columns()[2].name, "text29");
+    for name in ["one", "other"] {
+        let table = db.table(name).unwrap();
+        db.transaction(|tx| {
+            for id in 0..4000i64 {
+                let row = tx.read(&table, &[id.into()])?.unwrap();
+                assert_eq!(row[1], (290_000 + id).into(), "{name} {id}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn definitions_are_undone_beside_changes_of_rows() {
+    for scheme in all_schemes() {
+        let db = Database::create(options(scheme)).unwrap();
+        let table = create(&db, "t", vec![]);
+        insert(&db, &table, 0..50, |id| id);
+        let mut tx = db.begin().unwrap();
+        let made = tx.definitions_made();
+        let unique = with_index(&table, index("one", &["n"], true));
+        let altered = tx.alter_table(&table, &unique).unwrap();
+        let Some(altered) = altered else { continue };
+        tx.insert(&altered, &row(100, 100)).unwrap();
+        tx.update(&altered, &[1i64.into()], &[(1, 77i64.into())]).unwrap();
+        // Undone from the last on, as a rollback to a savepoint does.
+        tx.update(&altered, &[1i64.into()], &[(1, 1i64.into())]).unwrap();
+        tx.undo_definitions(&made).unwrap();
+        let now = tx.catalog().table("t").unwrap().clone();
+        assert!(now.indexes().is_empty(), "{scheme}");
+        tx.insert(&now, &row(101, 2)).unwrap();
+        tx.update(&now, &[3i64.into()], &[(1, 2i64.into())]).unwrap();
+        tx.commit().unwrap();
+        let table = db.table("t").unwrap();
+        assert_eq!((table.row_count(), table.indexes().len()), (52, 0), "{scheme}");
+        let table = add_index(&db, &table, &index("by_n", &["n"], false)).unwrap();
+        check_index(&db, &table, "by_n");
+    }
 }

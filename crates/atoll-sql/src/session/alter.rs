@@ -1,6 +1,6 @@
 //! `ALTER TABLE`, `CREATE INDEX`, `DROP INDEX`, `ALTER INDEX` and `TRUNCATE`.
 
-use atoll::{Catalog, Table, TableOptions, Transaction};
+use atoll::{Catalog, IndexSpec, Table, TableChange, TableOptions, Transaction};
 use sqlparser::ast::{
     AlterIndexOperation, AlterTable, CascadeOption, CreateIndex, ObjectName, Statement, Truncate,
 };
@@ -8,9 +8,11 @@ use sqlparser::tokenizer::Span;
 
 use super::{Outcome, SqlSession, Target};
 use crate::alter::{Alteration, Altered, index_name, unknown};
+use crate::ddl::NewTable;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
 use crate::names;
+use crate::prepared::Prepared;
 use crate::prepared::query::Binder;
 use crate::prepared::run::{self, How};
 use crate::scope::Scope;
@@ -75,10 +77,44 @@ impl SqlSession {
             let message = "CREATE INDEX IF NOT EXISTS needs a name";
             return Err(SqlError::new(SqlErrorKind::Syntax, message));
         }
-        let mut alteration = Alteration::of(table, span)?;
+        let mut alteration = Alteration::of(table.clone(), span)?;
         alteration.create_index(create)?;
+        if !self.in_transaction() {
+            let interrupt = self.interrupt();
+            let altered = alteration.finish(&Binder { scope: &scope, interrupt: &interrupt })?;
+            let before = table.indexes();
+            let mut added = altered.new.options.indexes.into_iter();
+            let added = added.find(|spec| !before.contains(spec));
+            if let Some(spec) = added
+                && self.index_beside(&table, &spec)?
+            {
+                return Ok(Outcome::done(TAG, 0));
+            }
+            alteration = Alteration::of(table, span)?;
+            alteration.create_index(create)?;
+        }
         self.alter(&scope, [alteration])?;
         Ok(Outcome::done(TAG, 0))
+    }
+
+    /// Makes an index while other transactions use its table. Returns whether that can be done.
+    fn index_beside(&mut self, table: &Table, spec: &IndexSpec) -> Result<bool, SqlError> {
+        let interrupt = self.interrupt();
+        let mut gives_up = || interrupt.check_now().is_err();
+        let mut begun = None;
+        self.define(&mut |transaction| {
+            begun = transaction.begin_index(table, spec)?;
+            Ok(())
+        })?;
+        let Some(mut build) = begun else { return Ok(false) };
+        let filled = build.fill(&mut gives_up);
+        interrupt.check_now()?;
+        filled?;
+        let checked = build.check(&mut gives_up);
+        interrupt.check_now()?;
+        checked?;
+        self.define(&mut |transaction| Ok(transaction.end_index(&mut build).map(drop)?))?;
+        Ok(true)
     }
 
     /// Carries out `DROP INDEX`.
@@ -239,19 +275,46 @@ impl SqlSession {
     }
 }
 
-/// Makes a table anew, with its rows.
+/// Gives a table another definition, and makes it anew with its rows where that needs it.
 pub(super) fn remake(
     transaction: &mut Transaction,
     binder: &Binder<'_>,
-    Altered { old, new, values, unchecked, .. }: &Altered,
+    altered: &Altered,
     began: &Began,
 ) -> Result<(), ApplyError> {
+    let Altered { old, new, values, unchecked, .. } = altered;
+    if altered.keeps_rows
+        && let Some(table) = transaction.alter_table(old, &change(new))?
+    {
+        if !altered.adds_check && unchecked.is_empty() {
+            return Ok(());
+        }
+        let check = binder.check_rows(old, &table, unchecked)?;
+        return run_over_rows(&check, binder, transaction, began);
+    }
     transaction.drop_table(old)?;
     let table = transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
     let copy = binder.copy(old, &table, values.clone(), unchecked)?;
+    run_over_rows(&copy, binder, transaction, began)
+}
+
+/// What a table with the same rows becomes.
+fn change(new: &NewTable) -> TableChange {
+    let NewTable { name, schema, options } = new;
+    let (name, schema, indexes) = (name.clone(), schema.clone(), options.indexes.clone());
+    TableChange { name, schema, indexes }
+}
+
+/// Copies all rows of a table, or checks them.
+fn run_over_rows(
+    copy: &Prepared,
+    binder: &Binder<'_>,
+    transaction: &mut Transaction,
+    began: &Began,
+) -> Result<(), ApplyError> {
     let around = copy.surroundings(&[], began.clone())?;
     let around = around.unwrap_or_else(|_| Surroundings::of_nothing(began.clone()));
-    match run::run(&copy, &around, transaction, How::serializable(binder.interrupt)) {
+    match run::run(copy, &around, transaction, How::serializable(binder.interrupt)) {
         Ok(_) => Ok(()),
         Err(Stop::Transaction(end)) => Err(end.into()),
         Err(Stop::Error(error)) => Err(error.into()),

@@ -1,13 +1,15 @@
-//! The tables that a run drops and creates again. Each thread has one of its own, each time in
+//! The tables that a run alters, drops and creates again. Each thread has one of its own, each time in
 //! another tablespace and with another number of rows; the slot of a dropped table is that of the
 //! next one that any thread creates. Definitions are ordered with all commits, so the
 //! judge knows what may be left: the state after the first steps of the thread, at least those that
 //! were acknowledged, and the entries of exactly these steps in the journals.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use atoll::{
-    Column, DataType, Database, Error, Result, Schema, Session, Table, TableOptions, Value,
+    Column, DataType, Database, Error, IndexSpec, Range, Result, Schema, Session, Table,
+    TableChange, TableOptions, Value,
 };
 
 use super::scene::{TABLESPACES, Tables};
@@ -20,6 +22,8 @@ const DROPS: i64 = -4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Create,
+    /// Gives the column, and an index of it, other names; the first time it makes the index.
+    Alter,
     /// Sets all rows to the number of the transaction, and makes an entry.
     Fill,
     Drop,
@@ -34,11 +38,16 @@ pub struct Steps {
     steps: Vec<(i64, What)>,
 }
 
-/// What is left of a table: nothing, or its rows.
-type Left = Option<Vec<(i64, String)>>;
+/// What is left of a table: nothing, or the name of its column and its rows.
+type Left = Option<(String, Vec<(i64, String)>)>;
 
 fn name(thread: u64) -> String {
     format!("dropped_{thread}")
+}
+
+/// The name of the column that one transaction has given it, or that it has had from the first.
+fn column(altered: Option<i64>) -> String {
+    altered.map_or_else(|| "text".to_owned(), |altered| format!("text_{altered}"))
 }
 
 /// The rows of a table that was created by one transaction and filled by another.
@@ -54,6 +63,34 @@ fn create(db: &Database, thread: u64, random: &mut Random) -> Result<Table> {
     db.create_table_with(&name(thread), Schema::new(columns, &["id"])?, &options)
 }
 
+/// Gives the column and its index these names.
+fn alter(session: &mut Session, table: &Table, column: &str) -> Result<()> {
+    let columns = vec![Column::new("id", DataType::Int64), Column::new(column, DataType::Text)];
+    let index = IndexSpec { name: column.into(), columns: vec![column.into()], unique: false };
+    let schema = Schema::new(columns, &["id"])?;
+    let to = TableChange { name: table.name().to_owned(), schema, indexes: vec![index] };
+    session.transaction(|tx| tx.alter_table(table, &to).map(drop))
+}
+
+/// The number of rows to which the index of a table leads, if it has one.
+fn indexed(db: &Database, table: &Table) -> Result<Option<u64>> {
+    let Some(spec) = table.indexes().pop() else { return Ok(None) };
+    let index = table.index(&spec.name)?;
+    db.transaction(|tx| {
+        let mut count = 0;
+        tx.scan(
+            &index,
+            Range::ALL,
+            |_| (),
+            |()| {
+                count += 1;
+                ControlFlow::Continue(())
+            },
+        )?;
+        Ok(Some(count))
+    })
+}
+
 impl Steps {
     /// No steps of a thread.
     pub fn of(thread: u64) -> Self {
@@ -67,7 +104,13 @@ impl Steps {
         last.filter(|(_, what)| *what == What::Create).map(|(id, _)| *id)
     }
 
-    /// Creates, fills or drops the table of the thread, as the transaction `id`.
+    /// The number of the transaction that has altered the table last.
+    fn altered(steps: &[(i64, What)]) -> Option<i64> {
+        let since = steps.iter().rev().take_while(|(_, what)| *what != What::Create);
+        since.into_iter().find(|(_, what)| *what == What::Alter).map(|(id, _)| *id)
+    }
+
+    /// Creates, alters, fills or drops the table of the thread, as the transaction `id`.
     ///
     /// # Errors
     /// Those of the database; it is unknown then what has happened.
@@ -87,6 +130,11 @@ impl Steps {
         if !exists || is_dropped && is_filled {
             self.steps.push((id, What::Create));
             create(db, self.thread, random)?;
+        }
+        if exists && !is_dropped && random.below(2) > 0 {
+            self.steps.push((id, What::Alter));
+            let table = db.table(&name(self.thread))?;
+            alter(session, &table, &column(Some(id)))?;
         }
         let created = Self::created(&self.steps);
         self.steps.push((id, if created.is_some() { What::Fill } else { What::Note }));
@@ -114,11 +162,12 @@ impl Steps {
         let (tables, name) = (Tables::find(db)?, name(self.thread));
         let table = db.table(&name).ok();
         let (left, noted) = db.transaction(|tx| {
-            let mut left: Left = table.as_ref().map(|_| Vec::new());
+            let column = |table: &Table| table.schema().columns()[1].name.clone();
+            let mut left: Left = table.as_ref().map(|table| (column(table), Vec::new()));
             for key in 0..8 {
                 let Some(table) = &table else { break };
                 let row = tx.read(table, &[Value::Int64(key)])?;
-                left.iter_mut().for_each(|left| match row.as_deref() {
+                left.iter_mut().for_each(|(_, left)| match row.as_deref() {
                     Some([_, Value::Text(text)]) => left.push((key, text.clone())),
                     Some(row) => left.push((key, format!("{row:?}"))),
                     None => {}
@@ -134,11 +183,18 @@ impl Steps {
             }
             Ok((left, noted))
         })?;
-        if let (Some(rows), Some(_)) = (&left, &table) {
-            let shown = db.snapshot()?.table(&name)?.row_count()?;
-            if shown != rows.len() as u64 {
+        if let (Some((_, rows)), Some(table)) = (&left, &table) {
+            let snapshot = db.snapshot()?;
+            let (shown, indexed) = (snapshot.table(&name)?, indexed(db, table)?);
+            let counted = shown.row_count()?;
+            if counted != rows.len() as u64 || indexed.is_some_and(|indexed| indexed != counted) {
                 let rows = rows.len();
-                return Ok(Some(format!("{name} has {rows} rows, a snapshot shows {shown}")));
+                return Ok(Some(format!(
+                    "{name} has {rows} rows, a snapshot shows {counted}, an index {indexed:?}"
+                )));
+            }
+            if shown.schema() != table.schema() {
+                return Ok(Some(format!("a snapshot shows {name} with {:?}", shown.schema())));
             }
         }
         let is_acknowledged = |(id, _): &(i64, What)| acknowledged.contains(&(*id as u64));
@@ -162,6 +218,7 @@ impl Steps {
         let created = Self::created(steps)?;
         let last = steps.iter().rev().find(|(_, what)| matches!(what, What::Create | What::Fill));
         let filled = last.filter(|(_, what)| *what == What::Fill);
-        Some(filled.map_or(Vec::new(), |(filled, _)| rows(created, *filled)))
+        let rows = filled.map_or(Vec::new(), |(filled, _)| rows(created, *filled));
+        Some((column(Self::altered(steps)), rows))
     }
 }

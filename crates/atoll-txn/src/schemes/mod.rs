@@ -99,6 +99,15 @@ macro_rules! kinds {
                 }
             }
 
+            /// Whether a transaction may be ordered before others that have committed before it reads.
+            pub fn orders_by_timestamp(self) -> bool {
+                match self.0 {
+                    $(Kind::$variant => {
+                        <$($scheme)::+<Native> as Scheme<Native>>::ORDERS_BY_TIMESTAMP
+                    }),*
+                }
+            }
+
             /// Whether no conflict rolls back a transaction that only reads.
             pub fn readers_never_abort(self) -> bool {
                 match self.0 {

@@ -55,6 +55,10 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
 
     fn add_new_entries(&mut self, table: &Table<M>) -> Result<(), OpError> {
         while self.txn.entries.has_new() {
+            if self.is_entry_needless(table) {
+                self.txn.entries.added += 1;
+                continue;
+            }
             self.check_entry_length(table)?;
             self.check_entry_shown(table)?;
             self.check_entry_partitions(table)?;
@@ -82,6 +86,12 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             }
         }
         Ok(())
+    }
+
+    /// Whether nothing will ever look for the next entry.
+    fn is_entry_needless(&self, table: &Table<M>) -> bool {
+        let entry = &self.txn.entries.made[self.txn.entries.added];
+        self.engine.tables.context(table.id()).indexes()[entry.index].is_given_up()
     }
 
     /// Rejects a unique key that the transaction cannot check; one that is not shown is checked by

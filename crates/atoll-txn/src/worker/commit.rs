@@ -279,8 +279,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
     fn has_its_entries(&self, engine: &Engine<S, M>) -> bool {
         let entries = &self.entries;
         let is_there = |entry: &Entry| {
-            let index = &engine.tables.context(entry.table).indexes()[entry.index].index;
-            index.has(entries.key(entry), entry.row)
+            let ordered = &engine.tables.context(entry.table).indexes()[entry.index];
+            ordered.is_given_up() || ordered.index.has(entries.key(entry), entry.row)
         };
         entries.made.iter().all(is_there)
     }

@@ -21,6 +21,7 @@ use super::defined::{Altered, Define, Defined, Done};
 use super::txn::TxnState;
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::index_set::check_indexes;
 use crate::scheme::Scheme;
 use crate::tables::Dropped;
 
@@ -53,7 +54,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.engine.check_table(table)?;
         if let Define::Alter(_, Altered { name, schema, indexes }) = &what {
             table.check_alteration(name, schema)?;
-            indexes.iter().try_for_each(|(_, spec)| spec.positions(schema).map(drop))?;
+            check_indexes(schema, indexes.iter().map(|(_, spec)| spec))?;
         }
         let options = self.engine.table_options(table);
         self.txn.definitions.push(Defined::new(what, options));

@@ -52,7 +52,8 @@ enum Looked {
 }
 
 impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
-    /// Gives an index that is not shown the entries of all rows. No transaction is open here.
+    /// Gives an index that is not shown the entries of all rows. No transaction is open here; the
+    /// caller uses the table meanwhile, so that no other has it alone.
     ///
     /// # Errors
     /// [`OpError::DuplicateIndexKey`]; [`atoll_storage::StorageError::IndexKeyTooLong`];
@@ -67,7 +68,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
     }
 
     /// Checks that no two rows have the same key in a unique index that has been filled. Every
-    /// transaction that uses the table has begun to do so since, or has the table alone.
+    /// transaction that uses the table has begun to do so since; the caller uses it, too.
     ///
     /// # Errors
     /// [`OpError::DuplicateIndexKey`]; [`OpError::Abort`] if `gives_up` says so.
@@ -286,7 +287,10 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         gives_up: Impatience<'_>,
     ) -> Result<(), OpError> {
         let range = KeyRange { from: Bound::Unbounded, to: Bound::Unbounded, descending: false };
-        let (mut batch, mut key, mut rows) = (Batch::default(), Vec::new(), Vec::new());
+        let (mut batch, mut key, mut buffer) = (Batch::default(), Vec::new(), Vec::new());
+        // Of the rows of the last entries, which have the same key: the first, unless it was looked
+        // at, and those that have the key and share it with none.
+        let (mut first, mut rows) = (None, Vec::new());
         loop {
             self.ask(gives_up)?;
             let context = self.engine.altered(table)?;
@@ -298,15 +302,38 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
                 if key != found.key {
                     key.clear();
                     key.extend_from_slice(found.key);
-                    rows.clear();
+                    (first, rows) = (Some(found.row), Vec::new());
+                    continue;
                 }
-                for other in &rows {
-                    self.check_pair(table, number, (*other, found.row), gives_up)?;
+                for row in first.take().into_iter().chain([found.row]) {
+                    if !self.has_unique(table, number, (row, &mut buffer), gives_up)? {
+                        continue;
+                    }
+                    for other in &rows {
+                        self.check_pair(table, number, (*other, row), gives_up)?;
+                    }
+                    rows.push(row);
                 }
-                rows.push(found.row);
             }
             if !more {
                 return Ok(());
+            }
+        }
+    }
+
+    /// Whether a row has a key that no other may have; waits for the transaction that is writing it.
+    fn has_unique(
+        &mut self,
+        table: &Table<M>,
+        number: usize,
+        (row, key): (RowId, &mut Vec<u8>),
+        gives_up: Impatience<'_>,
+    ) -> Result<bool, OpError> {
+        loop {
+            match self.look(table, number, row, false, key)? {
+                Looked::Busy => self.pause_for(gives_up)?,
+                Looked::Present { unique } => return Ok(unique),
+                Looked::Absent => return Ok(false),
             }
         }
     }
@@ -322,12 +349,8 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         let (mut key, mut keys) = (Vec::new(), Vec::new());
         // The first again, so that both have been there at the same time.
         for row in [one, other, one] {
-            loop {
-                match self.look(table, number, row, false, &mut key)? {
-                    Looked::Busy => self.pause_for(gives_up)?,
-                    Looked::Present { unique: true } => break,
-                    Looked::Present { unique: false } | Looked::Absent => return Ok(()),
-                }
+            if !self.has_unique(table, number, (row, &mut key), gives_up)? {
+                return Ok(());
             }
             keys.push(std::mem::take(&mut key));
         }

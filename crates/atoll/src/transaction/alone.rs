@@ -18,6 +18,15 @@ use crate::catalog::Catalog;
 use crate::error::{Error, TxnResult};
 use crate::table::Table;
 
+/// The definitions that a transaction had made at some moment.
+pub struct DefinitionsMade {
+    /// Of each table that it had created, whether it had dropped it again.
+    created: Vec<bool>,
+    altered: Vec<Altered>,
+    dropped: usize,
+    built: usize,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Alone {
@@ -27,6 +36,11 @@ pub(super) struct Alone {
     created: Vec<Table>,
     /// Tables of others that get another definition when it commits.
     pub(super) altered: Vec<Altered>,
+    /// Handles that it has made of them. They stay until it ends, since it knows a handle by its
+    /// address.
+    pub(super) handles: Vec<Table>,
+    /// The indexes that it has made, by their numbers.
+    pub(super) built: Vec<(Table, usize)>,
     /// Tables of others that are dropped when it commits.
     dropped: Vec<Table>,
     /// What names mean to the transaction, once it has created or dropped a table.
@@ -61,9 +75,11 @@ impl Alone {
 
     /// Adds the definitions to a catalog.
     fn apply(&self, catalog: &mut Catalog) {
-        self.altered.iter().for_each(|table| catalog.remove(&table.old));
-        self.altered.iter().for_each(|table| catalog.add(table.new.clone()));
+        // Removals come first, since a table may get a name that another one has had.
         self.dropped.iter().for_each(|table| catalog.remove(table));
+        self.altered.iter().for_each(|table| catalog.remove(&table.old));
+        let altered = self.altered.iter().filter(|table| !self.drops(&table.new));
+        altered.for_each(|table| catalog.add(table.new.clone()));
         let kept = self.created.iter().filter(|table| !table.lock.is_gone());
         kept.for_each(|table| catalog.add(table.clone()));
     }
@@ -76,14 +92,30 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::use_table`].
     pub fn lock_table(&mut self, table: &Table) -> TxnResult<()> {
+        self.lock_table_until(table, &mut || false)
+    }
+
+    /// As [`Transaction::lock_table`]; also `gives_up` is asked whether to give up.
+    pub(super) fn lock_table_until(
+        &mut self,
+        table: &Table,
+        gives_up: &mut dyn FnMut() -> bool,
+    ) -> TxnResult<()> {
         self.check_defines()?;
         let uses = Arc::clone(self.in_use.uses());
         let core = Arc::clone(&self.core);
-        let alone = core.table_locks.define(&uses, &table.lock, &mut self.asked());
+        let mut asked = self.asked();
+        let mut ask = |is_first| gives_up() || asked(is_first);
+        let alone = core.table_locks.define(&uses, &table.lock, &mut ask);
+        drop(asked);
         alone.map_err(|refused| self.refuse(refused))?;
         self.alone.tables.push(table.clone());
-        self.core.unfinished.forget(&self.core.engine, table);
-        self.use_table(table)
+        self.use_table(table)?;
+        // Rows that it has changed have entries in them.
+        if !self.change(|txn| txn.has_changes())? {
+            self.core.unfinished.forget(&self.core.engine, table);
+        }
+        Ok(())
     }
 
     /// Creates a table when the transaction commits; until then only the transaction uses it.
@@ -157,6 +189,10 @@ impl Transaction {
         let alone = core.table_locks.define(&uses, &table.lock, &mut self.asked());
         alone.map_err(|refused| self.refuse(refused))?;
         self.alone.tables.push(table.clone());
+        if table.lock.version() != table.version {
+            self.end_alone();
+            return Err(Error::TableChanged(table.name().to_owned()).into());
+        }
         core.engine.drop_table(&table.core).map_err(Error::of_op)?;
         table.lock.set_gone();
         core.change_catalog(|catalog| catalog.remove(table));
@@ -172,6 +208,42 @@ impl Transaction {
             Some(wanted) => Err(Error::from(LogError::NoTablespace(wanted, count)).into()),
             None => Ok(()),
         }
+    }
+
+    /// The definitions that it has made so far, for [`Transaction::undo_definitions`].
+    pub fn definitions_made(&self) -> DefinitionsMade {
+        DefinitionsMade {
+            created: self.alone.created.iter().map(|table| table.lock.is_gone()).collect(),
+            altered: self.alone.altered.clone(),
+            dropped: self.alone.dropped.len(),
+            built: self.alone.built.len(),
+        }
+    }
+
+    /// Undoes the definitions that it has made since. Changes of rows that it has made between them
+    /// have been undone, those behind a definition before it; the tables remain its own.
+    ///
+    /// # Errors
+    /// The transaction has ended.
+    pub fn undo_definitions(&mut self, made: &DefinitionsMade) -> TxnResult<()> {
+        self.check_defines()?;
+        let was_gone = made.created.iter().map(Some).chain(std::iter::repeat(None));
+        for (table, was_gone) in self.alone.created.iter().zip(was_gone) {
+            match was_gone {
+                // It was made since; the log may have rows of it.
+                None => table.lock.set_gone(),
+                Some(false) => table.lock.set_version(table.version),
+                Some(true) => {}
+            }
+        }
+        // Changes of rows have left entries in them, so they go when the transaction has ended.
+        for (table, number) in &self.alone.built[made.built..] {
+            self.core.engine.give_up_index(&table.core, *number);
+        }
+        self.alone.altered.clone_from(&made.altered);
+        self.alone.dropped.truncate(made.dropped);
+        self.note();
+        Ok(())
     }
 
     /// Whether it has created or dropped tables: names may mean something else to it.
@@ -249,6 +321,8 @@ impl Transaction {
         self.alone.created.retain(|table| table.lock.is_gone());
         for Altered { new, .. } in self.alone.altered.drain(..) {
             new.lock.set_version(new.version);
+            // Those that it has dropped again have gone with its commit.
+            self.alone.built.retain(|(table, _)| !table.is(&new));
         }
         self.alone.dropped.iter().for_each(|table| table.lock.set_gone());
         self.core.errands.reclaim();
@@ -265,8 +339,11 @@ impl Transaction {
 
     #[cold]
     fn end_definitions(&mut self) {
-        let Alone { tables, names, created, altered, .. } = std::mem::take(&mut *self.alone);
-        altered.iter().for_each(|one| one.take_back(&self.core.engine));
+        let Alone { tables, names, created, built, .. } = std::mem::take(&mut *self.alone);
+        for of_table in built.chunk_by(|(one, _), (other, _)| one.is(other)) {
+            let numbers: Vec<usize> = of_table.iter().map(|(_, number)| *number).collect();
+            self.core.engine.drop_indexes(&of_table[0].0.core, &numbers);
+        }
         for table in created {
             table.lock.set_gone();
             // What cannot be dropped for lack of memory stays hidden.

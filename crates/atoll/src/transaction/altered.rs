@@ -12,9 +12,8 @@ use atoll_machine::fork::Here;
 use atoll_storage::{Schema, StorageError};
 use atoll_txn::{Define, Impatience, IndexSpec};
 
-use super::Transaction;
+use super::{Transaction, TransactionOptions};
 use crate::core::Core;
-use crate::engine::Engine;
 use crate::error::{Error, Result, TxnResult};
 use crate::table::{Definition, Table};
 
@@ -31,13 +30,12 @@ pub struct TableChange {
 }
 
 /// A table that the transaction alters.
+#[derive(Clone)]
 pub(super) struct Altered {
     /// As others see it.
     pub(super) old: Table,
     /// As the transaction sees it.
     pub(super) new: Table,
-    /// The numbers of the indexes that it has added.
-    built: Vec<usize>,
 }
 
 impl Altered {
@@ -45,13 +43,6 @@ impl Altered {
         let Definition { name, schema, indexes, .. } = self.new.definition();
         let (name, schema, indexes) = (name.clone(), schema.clone(), indexes.clone());
         Define::Alter(Arc::clone(&self.new.core), atoll_txn::Altered { name, schema, indexes })
-    }
-
-    /// The transaction has rolled back.
-    pub(super) fn take_back(&self, engine: &Engine) {
-        if !self.built.is_empty() {
-            engine.drop_indexes(&self.old.core, &self.built);
-        }
     }
 }
 
@@ -62,40 +53,80 @@ pub struct IndexBuild {
     table: Table,
     number: usize,
     spec: IndexSpec,
-    is_finished: bool,
+    state: State,
+}
+
+/// How far an index has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Transactions keep it up to date.
+    Begun,
+    /// It has entries of all rows.
+    Filled,
+    /// No two rows have a key that must be of one.
+    Checked,
+    /// A transaction has shown it.
+    Ended,
 }
 
 impl IndexBuild {
-    /// Adds the entries of all rows, beside other transactions. `gives_up` is asked now and then
-    /// whether to give up.
+    /// Adds the entries of all rows, beside other transactions, when the one has committed that has
+    /// begun the index. `gives_up` is asked now and then whether to give up. No other definition of
+    /// the table is made meanwhile.
     ///
     /// # Errors
-    /// [`Error::Storage`] for a key that is too long; [`Error::Aborted`] if it gave up;
-    /// [`Error::TooManyTransactions`].
-    pub fn fill(&self, gives_up: Impatience<'_>) -> Result<()> {
-        self.core.check_owner()?;
+    /// [`Error::TableChanged`] if one was made since; [`Error::Storage`] for a key that is too long;
+    /// [`Error::Aborted`] if it gave up; [`Error::TooManyTransactions`].
+    pub fn fill(&mut self, gives_up: Impatience<'_>) -> Result<()> {
+        let user = self.user()?;
         let engine = Arc::clone(&self.core.engine);
-        engine.fill_index(&self.table.core, self.number, gives_up).map_err(Error::of_op)
+        let filled = engine.fill_index(&self.table.core, self.number, gives_up);
+        drop(user);
+        filled.map_err(Error::of_op)?;
+        self.state = State::Filled;
+        Ok(())
     }
 
-    /// Checks that no two rows have one key, if that must be so. All transactions have ended that
-    /// used the table while the index was filled.
+    /// Checks that no two rows have one key, if that must be so. First it lets those transactions
+    /// end that have used the table while the index was filled.
     ///
     /// # Errors
-    /// [`Error::DuplicateIndexKey`]; as [`IndexBuild::fill`].
-    pub fn check(&self, gives_up: Impatience<'_>) -> Result<()> {
-        self.core.check_owner()?;
-        if !self.spec.unique {
-            return Ok(());
+    /// [`Error::DuplicateIndexKey`]; [`Error::IndexNotFilled`]; as [`IndexBuild::fill`].
+    pub fn check(&mut self, gives_up: Impatience<'_>) -> Result<()> {
+        if self.state == State::Begun {
+            return Err(Error::IndexNotFilled(self.spec.name.clone()));
         }
-        let engine = Arc::clone(&self.core.engine);
-        engine.check_unique(&self.table.core, self.number, gives_up).map_err(Error::of_op)
+        if self.spec.unique {
+            let mut alone = self.transaction()?;
+            alone.restart(&TransactionOptions::default())?;
+            alone.lock_table_until(&self.table, gives_up)?;
+            drop(alone);
+            let user = self.user()?;
+            let engine = Arc::clone(&self.core.engine);
+            let checked = engine.check_unique(&self.table.core, self.number, gives_up);
+            drop(user);
+            checked.map_err(Error::of_op)?;
+        }
+        self.state = State::Checked;
+        Ok(())
+    }
+
+    /// A transaction that uses the table, so that none alters it.
+    fn user(&self) -> Result<Transaction> {
+        let mut user = self.transaction()?;
+        user.use_table(&self.table)?;
+        Ok(user)
+    }
+
+    fn transaction(&self) -> Result<Transaction> {
+        Ok(Transaction::new(Arc::clone(&self.core), self.core.txn()?))
     }
 }
 
 impl Drop for IndexBuild {
     fn drop(&mut self) {
-        if !self.is_finished {
+        if self.state != State::Ended {
+            self.core.engine.give_up_index(&self.table.core, self.number);
             self.core.unfinished.add(&self.table, self.number);
         }
     }
@@ -103,8 +134,9 @@ impl Drop for IndexBuild {
 
 impl Transaction {
     /// Gives a table another definition, with the rows as they are; returns its new handle. `None`
-    /// if that takes a copy of the table: it has rows of another shape, or the transaction has
-    /// created it or has changed rows, and the index would lack them.
+    /// if that takes a copy of the table: it has rows of another shape; the transaction has created
+    /// it; a new index would lack the rows that the transaction has changed, or what others have
+    /// committed since it began and its scheme orders behind it; the table has had too many.
     ///
     /// # Errors
     /// As [`Transaction::lock_table`]; [`Error::Storage`] for a name that exists or is invalid;
@@ -112,6 +144,9 @@ impl Transaction {
     pub fn alter_table(&mut self, table: &Table, to: &TableChange) -> TxnResult<Option<Table>> {
         self.check_defines()?;
         self.lock_table(table)?;
+        if self.catalog().table(table.name()).is_none_or(|now| !now.is(table)) {
+            return Err(Error::from(StorageError::UnknownTable(table.name().to_owned())).into());
+        }
         if self.alone.has_created(table)
             || table.core.check_alteration(&to.name, &to.schema).is_err()
         {
@@ -125,33 +160,27 @@ impl Transaction {
             }
         }
         let kept = kept_indexes(table, to)?;
-        let mut built = Vec::new();
-        if kept.iter().any(Option::is_none) && self.change(|txn| txn.has_changes())? {
+        if kept.iter().any(Option::is_none) && !self.may_build()? {
             return Ok(None);
         }
         let mut indexes = Vec::with_capacity(kept.len());
         for (spec, kept) in to.indexes.iter().zip(kept) {
             let number = match kept {
                 Some(number) => number,
-                None => match self.build_index(table, to, spec) {
-                    Ok(Some(number)) => {
-                        built.push(number);
-                        number
-                    }
-                    other => {
-                        self.core.engine.drop_indexes(&table.core, &built);
-                        return other.map(|_| None);
-                    }
+                None => match self.build_index(table, to, spec)? {
+                    Some(number) => number,
+                    None => return Ok(None),
                 },
             };
             indexes.push((number, spec.clone()));
         }
-        Ok(Some(self.note_altered(table, (&to.name, to.schema.clone()), indexes, built)))
+        Ok(Some(self.note_altered(table, (&to.name, to.schema.clone()), indexes)))
     }
 
     /// Begins to make an index of a table that others go on using when this transaction has ended.
     /// [`Transaction::end_index`] ends it. `None` if an index of this table cannot be made so: the
-    /// scheme has partitions, or the table has had too many indexes.
+    /// scheme has partitions, this transaction has changed rows, or the table has had too many
+    /// indexes.
     ///
     /// # Errors
     /// As [`Transaction::lock_table`]; [`Error::Storage`] for an index that cannot be.
@@ -163,7 +192,10 @@ impl Transaction {
         self.check_defines()?;
         self.lock_table(table)?;
         spec.positions(table.schema()).map_err(Error::from)?;
-        if self.core.scheme.is_partitioned() || self.alone.has_created(table) {
+        if self.core.scheme.is_partitioned()
+            || self.alone.has_created(table)
+            || self.change(|txn| txn.has_changes())?
+        {
             return Ok(None);
         }
         let Ok(number) = self.core.engine.add_index(&table.core, spec) else { return Ok(None) };
@@ -172,7 +204,7 @@ impl Transaction {
             table: table.clone(),
             number,
             spec: spec.clone(),
-            is_finished: false,
+            state: State::Begun,
         }))
     }
 
@@ -181,9 +213,13 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::lock_table`]; [`Error::TableChanged`] if the table was dropped, or has an
-    /// index of the name by now.
+    /// index of the name by now; [`Error::IndexNotFilled`] if it was not checked, or another
+    /// transaction has ended it and was rolled back.
     pub fn end_index(&mut self, build: &mut IndexBuild) -> TxnResult<Table> {
         self.check_defines()?;
+        if build.state != State::Checked {
+            return Err(Error::IndexNotFilled(build.spec.name.clone()).into());
+        }
         let changed = || Error::TableChanged(build.table.name().to_owned());
         let catalog = self.catalog();
         let table = catalog.tables().find(|table| table.is(&build.table)).ok_or_else(changed)?;
@@ -198,10 +234,10 @@ impl Transaction {
             return Err(changed().into());
         }
         self.reserve(name)?;
+        build.state = State::Ended;
         self.show(table, build.number)?;
-        build.is_finished = true;
         let all = indexes.iter().cloned().chain([(build.number, spec)]).collect();
-        Ok(self.note_altered(table, (name, schema.clone()), all, vec![build.number]))
+        Ok(self.note_altered(table, (name, schema.clone()), all))
     }
 
     /// Makes an index of a table that the transaction has alone; returns its number. `None` if the
@@ -220,15 +256,22 @@ impl Transaction {
         let own = IndexSpec { columns, ..spec.clone() };
         let Ok(number) = engine.add_index(&table.core, &own) else { return Ok(None) };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let done = engine.build_index(&table.core, number, threads).map_err(Error::of_op);
-        let done = done.map_err(Into::into).and_then(|()| self.show(table, number));
-        if done.is_err() {
+        if let Err(error) = engine.build_index(&table.core, number, threads) {
             engine.drop_indexes(&table.core, &[number]);
+            return Err(Error::of_op(error).into());
         }
-        done.map(|()| Some(number))
+        self.show(table, number)?;
+        Ok(Some(number))
     }
 
+    /// Whether an index that it makes has all that it needs of it.
+    fn may_build(&mut self) -> TxnResult<bool> {
+        Ok(!self.core.scheme.orders_by_timestamp() && !self.change(|txn| txn.has_changes())?)
+    }
+
+    /// Lets it use an index, and all others when it has committed.
     fn show(&mut self, table: &Table, number: usize) -> TxnResult<()> {
+        self.alone.built.push((table.clone(), number));
         self.core.engine.show_index(&table.core, number).map_err(Error::of_op)?;
         self.change(|txn| txn.own_index(&table.core, number))
     }
@@ -239,18 +282,13 @@ impl Transaction {
         table: &Table,
         named: (&str, Schema),
         indexes: Vec<(usize, IndexSpec)>,
-        built: Vec<usize>,
     ) -> Table {
         let new = table.altered(named, indexes);
         self.in_use.add(&new);
+        self.alone.handles.push(new.clone());
         match self.alone.altered.iter_mut().find(|one| one.old.is(table)) {
-            Some(before) => {
-                before.new = new.clone();
-                before.built.extend(built);
-            }
-            None => {
-                self.alone.altered.push(Altered { old: table.clone(), new: new.clone(), built })
-            }
+            Some(before) => before.new = new.clone(),
+            None => self.alone.altered.push(Altered { old: table.clone(), new: new.clone() }),
         }
         self.note();
         new

@@ -19,6 +19,7 @@ use crate::engine::CoreTxn;
 use crate::error::{Error, TxnError, TxnResult};
 
 use alone::Alone;
+pub use alone::DefinitionsMade;
 pub use altered::{IndexBuild, TableChange};
 use in_use::InUse;
 pub use many::{Cursor, Visit};

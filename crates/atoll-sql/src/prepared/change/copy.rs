@@ -22,6 +22,9 @@ pub(crate) struct Copied {
     pub(crate) node: Node,
     /// Their types.
     pub(crate) types: Vec<DataType>,
+    /// The rows are stored. Otherwise the other table is the same one with another definition, and
+    /// the rows are only checked.
+    pub(crate) stores: bool,
 }
 
 impl Binder<'_> {
@@ -37,19 +40,29 @@ impl Binder<'_> {
         values: Vec<Expr>,
         unchecked: &[String],
     ) -> Result<Prepared, SqlError> {
-        self.copied((from, into), values, unchecked).map_err(|unbound| match unbound {
-            Unbound::Error(error) => error,
-            Unbound::NotShort(reason) => {
-                SqlError::unsupported(format!("{} is not supported in ALTER TABLE", reason.0))
-            }
-        })
+        self.copied((from, into), values, (unchecked, true)).map_err(refused)
+    }
+
+    /// Binds the check of all rows of a table, which has another definition by now.
+    ///
+    /// # Errors
+    /// As [`Binder::copy`].
+    pub(crate) fn check_rows(
+        &self,
+        old: &Table,
+        new: &Table,
+        unchecked: &[String],
+    ) -> Result<Prepared, SqlError> {
+        let columns = old.schema().columns().iter();
+        let values = columns.map(|one| Expr::Identifier(Ident::with_quote('"', &one.name)));
+        self.copied((old, new), values.collect(), (unchecked, false)).map_err(refused)
     }
 
     fn copied(
         &self,
         (from, into): (&Table, &Table),
         values: Vec<Expr>,
-        unchecked: &[String],
+        (unchecked, stores): (&[String], bool),
     ) -> Result<Prepared, Unbound> {
         let mut compiler = Compiler::default();
         let relation = relation(TARGET, Ident::with_quote('"', from.name()));
@@ -63,10 +76,19 @@ impl Binder<'_> {
         let declared = Declared::of(into.schema())?;
         let checks = self.checks(into, &declared, &mut compiler)?;
         let generated = self.generated(into, &declared, &mut compiler)?;
-        let copied = Copied { from: from.clone(), node, types };
+        let copied = Copied { from: from.clone(), node, types, stores };
         let (table, verb) = (into.clone(), Verb::Copy(copied));
         let foreign = self.foreign(into, Doing::Adopt(unchecked), &mut compiler)?;
         let change = Change { table, verb, checks, generated, foreign, returning: None };
         Ok(Prepared::new(Body::Change(Box::new(change)), compiler))
+    }
+}
+
+fn refused(unbound: Unbound) -> SqlError {
+    match unbound {
+        Unbound::Error(error) => error,
+        Unbound::NotShort(reason) => {
+            SqlError::unsupported(format!("{} is not supported in ALTER TABLE", reason.0))
+        }
     }
 }

@@ -12,9 +12,9 @@ use crate::short::run::Stop;
 const COPIED_TOGETHER: usize = 1024;
 
 impl Runner<'_> {
-    /// Inserts all rows of another table.
+    /// Inserts all rows of another table, or only checks them.
     pub(super) fn copy(&mut self, into: &Table, copied: &Copied) -> Result<u64, Stop> {
-        let Copied { from, node, types } = copied;
+        let Copied { from, node, types, stores } = copied;
         // Generated columns are computed, whatever is copied.
         let is_computed = |at: &usize| {
             self.generated.is_some_and(|one| one.columns.iter().any(|(column, _)| column == at))
@@ -43,21 +43,27 @@ impl Runner<'_> {
                     check(self.checks, into, &new[begin..], &self.around, self.how.interrupt)?;
                 }
                 if new.len() >= COPIED_TOGETHER * new_width {
-                    self.store(&new, None)?;
-                    self.transaction.insert(into, &new)?;
+                    self.put(into, &new, *stores)?;
                     new.clear();
                 }
             }
             count += rows.len() / width;
             let is_last = order.is_none() || rows.len() < COPIED_TOGETHER * width;
             if is_last {
-                self.store(&new, None)?;
-                self.transaction.insert(into, &new)?;
+                self.put(into, &new, *stores)?;
                 return Ok(count as u64);
             }
             let row = &rows[rows.len() - width..];
             last = Some(from.schema().primary_key().iter().map(|at| row[*at].clone()).collect());
         }
+    }
+
+    fn put(&mut self, into: &Table, rows: &[Value], stores: bool) -> Result<(), Stop> {
+        self.store(rows, None)?;
+        if stores {
+            self.transaction.insert(into, rows)?;
+        }
+        Ok(())
     }
 
     /// The rows behind a key, so many of them; all rows if there is no order.

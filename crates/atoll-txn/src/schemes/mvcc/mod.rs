@@ -62,6 +62,7 @@ impl<M: Machine> Mvcc<M> {
 impl<M: Machine> Scheme<M> for Mvcc<M> {
     const NAME: &'static str = "MVCC";
     const WRITES: Writes = Writes::AtCommit;
+    const ORDERS_BY_TIMESTAMP: bool = true;
     const VERSIONED: bool = true;
     type State = State<M>;
     type Gap = GapState<M>;

@@ -104,6 +104,7 @@ impl<M: Machine> TicToc<M> {
 impl<M: Machine> Scheme<M> for TicToc<M> {
     const NAME: &'static str = "TICTOC";
     const WRITES: Writes = Writes::AtCommit;
+    const ORDERS_BY_TIMESTAMP: bool = true;
     // A new row of an old key is absent from time 0 on; only the gap knows until when the old row
     // was present.
     const READS_GAP_OF_ABSENT: bool = true;

@@ -53,6 +53,7 @@ impl<M: Machine> TimestampOrdering<M> {
 impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
     const NAME: &'static str = "TIMESTAMP";
     const WRITES: Writes = Writes::AtCommit;
+    const ORDERS_BY_TIMESTAMP: bool = true;
     type State = State<M>;
     type Gap = GapState<M>;
     type Local = Local;
