@@ -106,7 +106,12 @@ fn a_name_and_a_slot_are_used_again_and_nothing_of_the_old_table_is_there() {
             assert_eq!((new.row_count(), count(&db, &new)), (100, 100), "{scheme} {round}");
             // The handle of the old one knows its definition, shows no row, and is refused.
             assert_eq!((old.row_count(), old.indexes().len()), (0, 1));
-            assert!(old.index("by_n").is_err());
+            let by_n = old.index("by_n").unwrap();
+            let all = Range::ALL;
+            let refused = db.transaction(|tx| {
+                tx.scan(&by_n, all, |_| (), |()| std::ops::ControlFlow::Continue(()))
+            });
+            assert!(refused.is_err(), "{scheme}");
             let refused = db.transaction(|tx| tx.read(&old, &[Value::Int64(10)]));
             assert!(refused.unwrap_err().to_string().contains("\"t\""), "{scheme}");
             let refused = db.transaction(|tx| tx.insert(&old, &row(1, 1)));
