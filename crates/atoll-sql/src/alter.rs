@@ -13,6 +13,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use self::follow::follow;
+use crate::comments::Comments;
 use crate::ddl::NewTable;
 use crate::declared::{Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
@@ -20,6 +21,7 @@ use crate::foreign::define::{self, Child};
 use crate::prepared::query::Binder;
 use crate::quoted::quoted_if_needed;
 use crate::table_shape::{Defined, TableShape};
+use crate::view::follow::Kept;
 use crate::{names, types};
 
 /// A table that gets another shape.
@@ -27,8 +29,10 @@ pub(crate) struct Alteration {
     old: Table,
     name: String,
     shape: TableShape,
-    /// Foreign keys of other tables that depend on what is dropped are dropped too.
+    /// Foreign keys of other tables, and views, that depend on what is dropped are dropped too.
     cascades: bool,
+    /// The indexes and constraints that get another name.
+    renamed: Vec<(String, String)>,
     span: Span,
 }
 
@@ -41,6 +45,34 @@ pub(crate) struct Altered {
     /// The foreign keys that its rows have not been checked for, and the tables that they refer to.
     pub(crate) unchecked: Vec<String>,
     pub(crate) parents: Vec<Table>,
+    /// The columns that it keeps.
+    pub(crate) columns: Vec<Kept>,
+    /// See [`Alteration`].
+    pub(crate) cascades: bool,
+    renamed: Vec<(String, String)>,
+}
+
+impl Altered {
+    /// Gives the comments on indexes and constraints their new names, and drops those on what the
+    /// table has no more (`COMMENT-1`).
+    pub(crate) fn name_parts(&self, comments: &mut Comments) {
+        let indexes = &self.new.options.indexes;
+        let is_index = |name: &str| indexes.iter().any(|index| index.name == name);
+        let declared = Declared::of(&self.new.schema).unwrap_or_default();
+        let is_key = |name: &str| name.ends_with("_pkey");
+        for (of, is_here) in [
+            (&mut comments.indexes, &is_index as &dyn Fn(&str) -> bool),
+            (&mut comments.constraints, &|name| {
+                is_index(name) || is_key(name) || declared.has_constraint(name)
+            }),
+        ] {
+            let named = std::mem::take(of).into_iter().map(|(name, comment)| {
+                let renamed = self.renamed.iter().find(|(old, _)| *old == name);
+                (renamed.map_or(name, |(_, new)| new.clone()), comment)
+            });
+            *of = named.filter(|(name, _)| is_here(name)).collect();
+        }
+    }
 }
 
 impl Alteration {
@@ -50,7 +82,8 @@ impl Alteration {
     /// What was declared of it cannot be read.
     pub(crate) fn of(old: Table, span: Span) -> Result<Self, SqlError> {
         let (name, shape) = (old.name().to_owned(), TableShape::of(&old)?);
-        Ok(Self { old, name, shape, cascades: false, span })
+        let (cascades, renamed) = (false, Vec::new());
+        Ok(Self { old, name, shape, cascades, renamed, span })
     }
 
     /// Carries out a part of `ALTER TABLE`.
@@ -162,7 +195,10 @@ impl Alteration {
     pub(crate) fn rename_index(&mut self, old: &str, new: &str) -> Result<(), SqlError> {
         let mut indexes = self.shape.indexes.iter_mut();
         match indexes.find(|one| one.name.as_deref() == Some(old)) {
-            Some(index) => index.name = Some(new.to_owned()),
+            Some(index) => {
+                index.name = Some(new.to_owned());
+                self.renamed.push((old.to_owned(), new.to_owned()));
+            }
             None => return Err(unknown("index", old).at(self.span)),
         }
         Ok(())
@@ -195,8 +231,8 @@ impl Alteration {
     /// # Errors
     /// The parts do not fit together; another table or index has the name.
     pub(crate) fn finish(self, binder: &Binder<'_>) -> Result<Altered, SqlError> {
-        let Self { old, name, shape, span, .. } = self;
-        if name != old.name() && binder.scope.table(&name).is_ok() {
+        let Self { old, name, shape, span, cascades, renamed } = self;
+        if name != old.name() && (binder.scope.has(&name) || binder.scope.table(&name).is_ok()) {
             let message = format!("table \"{name}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
                 .with_cause(Cause::TableExists)
@@ -211,6 +247,14 @@ impl Alteration {
             (None, None) => null(),
         });
         let values = values.collect();
+        let columns = shape.columns.iter().filter_map(|one| {
+            let origin = one.origin.as_ref()?;
+            let mut before = old.schema().columns().iter();
+            let before = before.find(|column| column.name == *origin)?;
+            let has_other_type = before.data_type != one.column.data_type;
+            Some(Kept { old: origin.clone(), new: one.column.name.clone(), has_other_type })
+        });
+        let columns = columns.collect();
         let changed = shape.columns.iter().filter(|one| {
             let mut columns = old.schema().columns().iter();
             let origin = columns.find(|column| Some(&column.name) == one.origin.as_ref());
@@ -232,7 +276,7 @@ impl Alteration {
         let tablespace = Some(old.tablespace()).filter(|_| binder.scope.db.durability().is_some());
         let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
         let new = NewTable { name, schema, options };
-        Ok(Altered { old, new, values, unchecked, parents })
+        Ok(Altered { old, new, values, unchecked, parents, columns, cascades, renamed })
     }
 
     fn position(&mut self, ident: &Ident) -> Result<usize, SqlError> {
@@ -378,6 +422,7 @@ impl Alteration {
 
     fn rename_constraint(&mut self, old: &Ident, new: &Ident) -> Result<(), SqlError> {
         let (name, new) = (names::fold(old), names::fold(new));
+        self.renamed.push((name.clone(), new.clone()));
         if let Some(check) = self.shape.rules.constraint_name(&name) {
             *check = new;
             return Ok(());

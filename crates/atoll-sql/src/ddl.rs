@@ -68,7 +68,7 @@ pub(crate) fn new_table(
     let tablespace =
         tablespace.map(|name| names::tablespace(name, db.tablespaces())).transpose()?;
     let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
-    if statement.if_not_exists && binder.scope.table(&name).is_ok() {
+    if statement.if_not_exists && (binder.scope.has(&name) || binder.scope.table(&name).is_ok()) {
         return Ok(None);
     }
     Ok(Some(NewTable { name, schema, options }))

@@ -5,7 +5,9 @@
 //! have been carried out.
 
 use sqlparser::ast::table_constraints::IndexConstraint;
-use sqlparser::ast::{CopyOption, CreateTableOptions, Expr, Ident, SqlOption, Statement};
+use sqlparser::ast::{
+    AlterTableType, CopyOption, CreateTableOptions, Expr, Ident, SqlOption, Statement,
+};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Word};
@@ -15,6 +17,7 @@ use crate::dialect::AtollDialect;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign_syntax as syntax;
 use crate::like_clause;
+use crate::object_syntax;
 use crate::question_marks;
 use crate::wording::sentence;
 
@@ -32,6 +35,10 @@ const INDEXES_MAX: usize = 1024;
 
 /// The key of the option that names a table's tablespace.
 pub(crate) const TABLESPACE: &str = "TABLESPACE";
+
+/// The kind of table of an `ALTER VIEW`, which is parsed as an `ALTER TABLE`. No statement of
+/// PostgreSQL has it.
+pub(crate) const ALTER_VIEW: AlterTableType = AlterTableType::External;
 
 /// The tokens of one statement, without its semicolon.
 pub(crate) type StatementTokens = Vec<TokenWithSpan>;
@@ -86,6 +93,10 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     if let Some(parsed) = syntax::set_constraints(&tokens) {
         return parsed.map_err(placed);
     }
+    if let Some(parsed) = object_syntax::comment_on_constraint(&tokens) {
+        return parsed.map_err(placed);
+    }
+    let alters_view = object_syntax::take_alter_view(&mut tokens);
     like_clause::replace(&mut tokens).map_err(placed)?;
     let set_columns = syntax::take_set_columns(&mut tokens);
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
@@ -102,6 +113,11 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     if let Statement::CreateTable(create) = &mut parsed {
         create.constraints.extend(indexes.into_iter().map(Into::into));
         syntax::give_set_columns(create, set_columns);
+    }
+    if let Statement::AlterTable(alter) = &mut parsed
+        && alters_view
+    {
+        alter.table_type = Some(ALTER_VIEW);
     }
     if let Statement::Copy { options, .. } = &mut parsed {
         options.extend(extra);
@@ -327,6 +343,18 @@ fn with_tablespace(mut statement: Statement, last: Option<TokenWithSpan>) -> Sta
 /// No statement, more than one, or a syntax error.
 pub(crate) fn one(sql: &str) -> Result<Statement, SqlError> {
     statement(only(split(sql)?)?)
+}
+
+/// Parses a text that the database keeps, and tells how deep it may be. Nothing of it has a place:
+/// errors have those of what a user has written.
+///
+/// # Errors
+/// As [`one`].
+pub(crate) fn kept(sql: &str) -> Result<(Statement, usize), SqlError> {
+    let mut tokens = only(split(sql)?)?;
+    tokens.iter_mut().for_each(|token| token.span = Span::empty());
+    let depth = depth::of(&tokens)?;
+    Ok((statement(tokens)?, depth))
 }
 
 /// The tokens of text that holds exactly one statement. A question mark is a parameter.

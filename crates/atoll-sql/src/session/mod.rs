@@ -3,6 +3,7 @@
 mod alone;
 mod alter;
 mod bound;
+mod comments;
 mod constraints;
 mod describe;
 mod direct;
@@ -14,6 +15,7 @@ mod ready;
 mod scope;
 mod tables;
 mod transactions;
+mod views;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ use crate::idle::Slot;
 use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};
 use crate::load::Source;
-use crate::parse::{self, StatementTokens};
+use crate::parse::{self, ALTER_VIEW, StatementTokens};
 use crate::prepared::cache::Kept;
 use crate::result::QueryResult;
 use crate::rows::Params;
@@ -283,7 +285,18 @@ impl SqlSession {
             Statement::Drop { object_type: ObjectType::Table, .. } => {
                 self.in_turn(|session| session.drop_tables(&statement))
             }
+            Statement::CreateView(create) => self.in_turn(|session| session.create_view(&create)),
+            Statement::Drop { object_type: ObjectType::View, .. } => {
+                self.in_turn(|session| session.drop_views(&statement))
+            }
+            Statement::AlterTable(alter) if alter.table_type == Some(ALTER_VIEW) => {
+                self.in_turn(|session| session.alter_view(&alter, "ALTER VIEW"))
+            }
             Statement::AlterTable(alter) => self.in_turn(|session| session.alter_table(&alter)),
+            Statement::Comment { object_type, object_name, comment, if_exists: false } => self
+                .in_turn(|session| {
+                    session.comment_on(object_type, &object_name, comment.as_deref())
+                }),
             Statement::CreateIndex(create) => self.in_turn(|session| session.create_index(&create)),
             Statement::Drop { object_type: ObjectType::Index, .. } => {
                 self.in_turn(|session| session.drop_indexes(&statement))
@@ -476,7 +489,7 @@ fn unsupported(statement: &Statement) -> SqlError {
     let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
         "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
-         INDEX, ALTER INDEX, DROP INDEX, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
+         INDEX, ALTER INDEX, DROP INDEX, CREATE VIEW, ALTER VIEW, DROP VIEW, COMMENT, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
          SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))
