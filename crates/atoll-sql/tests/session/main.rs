@@ -24,6 +24,7 @@ mod prepared;
 mod queries;
 mod statements;
 mod types;
+mod views;
 
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use atoll::{Database, DatabaseOptions};
