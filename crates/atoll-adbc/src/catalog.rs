@@ -66,7 +66,7 @@ pub(crate) fn table_schema(
         Source::Attached(_) => source.snapshot()?.table(table).map(|table| table.schema().clone()),
     };
     let found = found.map_err(|error| of_database(&error))?;
-    Ok(ArrowSchema::new(found.columns().iter().map(arrow_field).collect::<Vec<_>>()))
+    Ok(ArrowSchema::new(found.visible().iter().map(arrow_field).collect::<Vec<_>>()))
 }
 
 fn inherited(db: &Database, table: &str) -> atoll::Result<Schema> {
@@ -164,7 +164,7 @@ fn columns(tables: &[Described], shown: impl Fn(&Column) -> bool) -> Result<Arra
     let mut all: Vec<(i32, &Column)> = Vec::new();
     for table in tables {
         let before = all.len();
-        all.extend((1..).zip(table.schema.columns()).filter(|(_, column)| shown(column)));
+        all.extend((1..).zip(table.schema.visible()).filter(|(_, column)| shown(column)));
         lengths.push(all.len() - before);
     }
     let each = || all.iter().map(|(_, column)| *column);
@@ -194,15 +194,19 @@ fn constraints(tables: &[Described]) -> Result<ArrayRef> {
     let mut lengths = Vec::new();
     for table in tables {
         let name = |at: &usize| table.schema.columns()[*at].name.clone();
-        names.push(None);
-        types.push("PRIMARY KEY");
-        columns.push(table.schema.primary_key().iter().map(name).collect::<Vec<_>>());
+        let key: Vec<_> = table.schema.visible_key().iter().map(name).collect();
+        let has_key = !key.is_empty();
+        if has_key {
+            names.push(None);
+            types.push("PRIMARY KEY");
+            columns.push(key);
+        }
         for (name, of_index) in &table.unique {
             names.push(Some(name.clone()));
             types.push("UNIQUE");
             columns.push(of_index.clone());
         }
-        lengths.push(1 + table.unique.len());
+        lengths.push(usize::from(has_key) + table.unique.len());
     }
     let count = names.len();
     let in_columns = columns.iter().map(Vec::len);

@@ -39,7 +39,7 @@ struct ColumnJson<'a> {
 
 fn json(table: &TableInfo, rows: u64) -> TableJson<'_> {
     let TableInfo { name, schema, tablespace, indexes } = table;
-    let columns = schema.columns().iter().map(|column| ColumnJson {
+    let columns = schema.visible().iter().map(|column| ColumnJson {
         name: &column.name,
         r#type: column.data_type.to_string(),
         nullable: column.nullable,
@@ -58,7 +58,7 @@ fn json(table: &TableInfo, rows: u64) -> TableJson<'_> {
 
 fn key(schema: &Schema) -> Vec<&str> {
     let columns = schema.columns();
-    schema.primary_key().iter().map(|at| columns[*at].name.as_str()).collect()
+    schema.visible_key().iter().map(|at| columns[*at].name.as_str()).collect()
 }
 
 /// Writes the list of tables.
@@ -82,7 +82,7 @@ pub fn tables(session: &Session, output: &mut Output) -> Result<()> {
         grid.push(vec![
             Some(table.name.clone()),
             Some(size::count(rows)),
-            Some(table.schema.columns().len().to_string()),
+            Some(table.schema.visible().len().to_string()),
             Some(key(&table.schema).join(", ")),
         ]);
     }
@@ -135,8 +135,8 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
         titles.push(("default", Align::Left));
     }
     let mut grid = Grid::new(titles);
-    let keys = table.schema.primary_key();
-    for (at, column) in table.schema.columns().iter().enumerate() {
+    let keys = table.schema.visible_key();
+    for (at, column) in table.schema.visible().iter().enumerate() {
         let position = keys.iter().position(|key| *key == at);
         let mut cells = vec![
             Some(column.name.clone()),
