@@ -10,6 +10,10 @@ use crate::error::StorageError;
 
 /// Longest table or column name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
+/// Longest name of a table or another object, with the mark of a hidden one.
+pub const OBJECT_NAME_BYTES_MAX: usize = NAME_BYTES_MAX + MARK.len_utf8();
+/// Stands before the kind of an object that is no table, and before a hidden name.
+const MARK: char = '\u{1}';
 /// Most columns of one table.
 pub const COLUMNS_MAX: usize = 1600;
 /// The last column of a table without a primary key, which takes the place of one: a number for
@@ -300,6 +304,21 @@ impl Schema {
         Ok(Self { declared, ..self })
     }
 
+    /// The same schema as that of an object which is no table, such as a view: its kind, and what a
+    /// layer above declares of it. Such an object has a name among those of tables, and is created,
+    /// dropped, logged and restored as a table, but lists of tables leave it out.
+    ///
+    /// # Errors
+    /// As [`Schema::with_declared`].
+    pub fn of_object(self, kind: &str, declared: &str) -> Result<Self, StorageError> {
+        self.with_declared(format!("{MARK}{kind}{MARK}{declared}"))
+    }
+
+    /// The kind of an object that is no table, and what was declared of it.
+    pub fn object(&self) -> Option<(&str, &str)> {
+        self.declared.strip_prefix(MARK)?.split_once(MARK)
+    }
+
     /// What was declared beyond columns and key; empty if nothing was.
     pub fn declared(&self) -> &str {
         &self.declared
@@ -440,6 +459,16 @@ impl Schema {
 /// See [`ROW_NUMBER`].
 fn row_number() -> Column {
     Column::new(ROW_NUMBER, DataType::Int64)
+/// Checks the name of a table, or of an object that is none. That of an object may be hidden: it
+/// begins with a mark that no other name has.
+///
+/// # Errors
+/// As [`check_name`].
+pub fn check_object_name(name: &str, schema: &Schema) -> Result<(), StorageError> {
+    match name.strip_prefix(MARK).filter(|_| schema.object().is_some()) {
+        Some(hidden) => check_name("object", hidden),
+        None => check_name("table", name),
+    }
 }
 
 /// Checks the name of a table or column.

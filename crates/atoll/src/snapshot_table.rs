@@ -46,8 +46,11 @@ pub struct Contiguous {
 impl Snapshot {
     /// The snapshot's own tables, in the order of their creation.
     pub(crate) fn own_tables(&self) -> impl Iterator<Item = SnapshotTable> {
-        let table = |table| SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table));
-        self.shared().tables().iter().map(table)
+        self.shared().tables().iter().map(|table| self.own_table(table))
+    }
+
+    fn own_table(&self, table: &Arc<TableView>) -> SnapshotTable {
+        SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table))
     }
 
     /// A table by name.
@@ -56,11 +59,30 @@ impl Snapshot {
     /// [`Error::Storage`] when there is none, [`Error::SnapshotExpired`].
     pub fn table(&self, name: &str) -> Result<SnapshotTable> {
         self.check()?;
-        if let Some(table) = self.shared().tables().iter().find(|table| table.name == name) {
-            return Ok(SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table)));
-        }
         let unknown = || StorageError::UnknownTable(name.to_owned()).into();
-        self.bases().iter().find_map(|base| base.table(name).ok()).ok_or_else(unknown)
+        match self.shared().tables().iter().find(|table| table.name == name) {
+            Some(table) if table.schema.object().is_none() => Ok(self.own_table(table)),
+            Some(_) => Err(unknown()),
+            None => {
+                let mut bases = self.bases().iter();
+                bases.find_map(|base| base.table(name).ok()).ok_or_else(unknown)
+            }
+        }
+    }
+
+    /// Its own objects that are no tables, such as views, in the order of creation. Those of its
+    /// bases are not among them: what they refer to may be hidden.
+    pub fn objects(&self) -> impl Iterator<Item = SnapshotTable> {
+        let mut objects = self.shared().tables().iter();
+        let mut next = move || objects.find(|table| table.schema.object().is_some());
+        std::iter::from_fn(move || next().map(|table| self.own_table(table)))
+    }
+
+    /// An object of its own that is no table, by name.
+    pub fn object(&self, name: &str) -> Option<SnapshotTable> {
+        let mut tables = self.shared().tables().iter();
+        let object = tables.find(|table| table.name == name && table.schema.object().is_some());
+        object.map(|table| self.own_table(table))
     }
 }
 

@@ -132,7 +132,7 @@ impl<M: Machine> Table<M> {
         name: &str,
         (schema, options): (Schema, &[u8]),
     ) -> Result<Self, StorageError> {
-        crate::types::check_name("table", name)?;
+        crate::types::check_object_name(name, &schema)?;
         let encoded = schema_codec::encode(name, &schema);
         let id = directory.add_table(change, (serial, shown), (&encoded, options))?;
         let key = schema.primary_key().iter();
