@@ -71,7 +71,7 @@ pub(crate) fn table_schema(
         Source::Attached(_) => source.snapshot()?.table(table).map(|table| table.schema().clone()),
     };
     let found = found.map_err(|error| of_database(&error))?;
-    Ok(ArrowSchema::new(found.columns().iter().map(arrow_field).collect::<Vec<_>>()))
+    Ok(ArrowSchema::new(found.visible().iter().map(arrow_field).collect::<Vec<_>>()))
 }
 
 fn inherited(db: &Database, table: &str) -> atoll::Result<Schema> {
@@ -104,13 +104,14 @@ struct ShownColumn {
 
 impl Described {
     fn table(name: String, schema: &Schema, unique: Vec<(String, Vec<String>)>) -> Self {
-        let columns = schema.columns().iter().map(|column| ShownColumn {
+        let columns = schema.visible().iter().map(|column| ShownColumn {
             name: column.name.clone(),
             data_type: column.data_type.to_string(),
             nullable: column.nullable,
         });
-        let key = schema.primary_key().iter().map(|at| schema.columns()[*at].name.clone());
+        let key = schema.visible_key().iter().map(|at| schema.columns()[*at].name.clone());
         let (columns, key) = (columns.collect(), Some(key.collect()));
+        let key = key.filter(|key: &Vec<String>| !key.is_empty());
         Self { name, kind: TABLE, columns, key, unique }
     }
 

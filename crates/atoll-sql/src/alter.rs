@@ -438,6 +438,9 @@ impl Alteration {
     /// Whether it is the name of the primary key's constraint.
     fn is_key_name(&self, name: &str) -> bool {
         let key = &self.shape.key;
+        if key.is_empty() {
+            return false;
+        }
         let mut indexes = self.shape.indexes.iter().filter(|one| one.name.is_some());
         let index = indexes.find(|one| one.columns == *key && !one.unique);
         match index {

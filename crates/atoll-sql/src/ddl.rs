@@ -16,7 +16,8 @@
 //! ```
 //!
 //! The rows of a table are found by the hash of their primary key. Unless it says `USING HASH`, an
-//! ordered index over the key is made too, for ranges and for orders.
+//! ordered index over the key is made too, for ranges and for orders. A table without a primary key
+//! has numbers of rows in its place, which no statement sees.
 //!
 //! Without the last clause the database chooses the tablespace. `alter` changes what is made here.
 //!

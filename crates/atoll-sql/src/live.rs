@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
-use atoll::{Schema, Snapshot, Table};
+use atoll::{Column, Schema, Snapshot, Table};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvider};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -21,6 +21,8 @@ use crate::view::provider::Listed;
 /// The table that a statement changes, under a name that no statement can write, so that it is told
 /// from other uses of the same table.
 pub(crate) const TARGET: &str = "\u{1}target";
+/// The same with the numbers of its rows, if it has no primary key.
+pub(crate) const KEYED: &str = "\u{1}keyed";
 /// The row that `INSERT` proposed, for `ON CONFLICT`.
 pub(crate) const EXCLUDED: &str = "\u{1}excluded";
 
@@ -31,7 +33,7 @@ pub(crate) const FOUND: &str = "\u{1}found";
 #[derive(Clone)]
 pub(crate) struct LiveCatalog {
     scope: Scope,
-    /// What [`TARGET`] and [`EXCLUDED`] stand for.
+    /// What [`TARGET`], [`KEYED`] and [`EXCLUDED`] stand for.
     target: Option<Table>,
     /// The columns of [`FOUND`].
     found: Option<SchemaRef>,
@@ -52,7 +54,7 @@ impl LiveCatalog {
     pub(crate) fn known(&self) -> Vec<String> {
         let mut names = self.table_names();
         if self.target.is_some() {
-            names.extend([TARGET, EXCLUDED].map(str::to_owned));
+            names.extend([TARGET, KEYED, EXCLUDED].map(str::to_owned));
         }
         names.extend(self.found.as_ref().map(|_| FOUND.to_owned()));
         names
@@ -77,15 +79,15 @@ impl LiveCatalog {
             return self.found.clone().map(found);
         }
         let given = match name {
-            TARGET => Some(0),
+            TARGET | KEYED => Some(0),
             EXCLUDED => Some(1),
             _ => None,
         };
         if given.is_some() {
-            return self.target.clone().map(|table| LiveTable::new(Some(table), given));
+            return self.target.clone().map(|table| LiveTable::new(table, given, name == KEYED));
         }
         match self.scope.table(name) {
-            Ok(table) => Some(LiveTable::new(Some(table), None)),
+            Ok(table) => Some(LiveTable::new(table, None, false)),
             Err(_) => self.inherited(name),
         }
     }
@@ -153,14 +155,22 @@ pub(crate) struct LiveTable {
 }
 
 impl LiveTable {
-    fn new(table: Option<Table>, given: Option<usize>) -> Self {
-        let schema = table.as_ref().map(|table| arrow_schema(table.schema()));
-        Self { table, given, schema: schema.unwrap_or_else(|| Arc::new(ArrowSchema::empty())) }
+    fn new(table: Table, given: Option<usize>, is_keyed: bool) -> Self {
+        let schema = match is_keyed {
+            true => of_columns(table.schema().columns()),
+            false => arrow_schema(table.schema()),
+        };
+        Self { table: Some(table), given, schema }
     }
 }
 
+/// The columns of a table as queries know them.
 pub(crate) fn arrow_schema(schema: &Schema) -> SchemaRef {
-    let fields = schema.columns().iter().map(atoll::arrow_field);
+    of_columns(schema.visible())
+}
+
+fn of_columns(columns: &[Column]) -> SchemaRef {
+    let fields = columns.iter().map(atoll::arrow_field);
     Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
 }
 

@@ -60,15 +60,15 @@ impl TableShape {
     /// As [`Declared::of`].
     pub(crate) fn of(table: &Table) -> Result<Self, SqlError> {
         let schema = table.schema();
-        let columns = schema.columns().iter().map(|column| ShapeColumn {
+        let columns = schema.visible().iter().map(|column| ShapeColumn {
             origin: Some(column.name.clone()),
             column: column.clone(),
             using: None,
         });
         let key: Vec<String> =
-            schema.primary_key().iter().map(|at| schema.columns()[*at].name.clone()).collect();
+            schema.visible_key().iter().map(|at| schema.columns()[*at].name.clone()).collect();
         let indexes: Vec<_> = table.indexes().into_iter().map(ShapeIndex::of).collect();
-        let is_hashed = !indexes.iter().any(|index| index.columns.starts_with(&key));
+        let is_hashed = !key.is_empty() && !indexes.iter().any(|index| index.columns.starts_with(&key));
         let rules = Rules::of(&Declared::of(schema)?)?;
         Ok(Self { columns: columns.collect(), key, indexes, rules, is_hashed })
     }
@@ -124,6 +124,9 @@ impl TableShape {
         for ShapeIndex { columns, unique, .. } in indexes.into_iter().filter(|one| !of_key(one)) {
             let suffix = if unique { "key" } else { "idx" };
             self.indexes.push(ShapeIndex { name: None, columns, unique, suffix });
+        }
+        if key.is_empty() {
+            return Ok(());
         }
         self.set_key(key, is_hashed, Span::empty())
     }
@@ -250,15 +253,8 @@ impl TableShape {
         for column in &mut columns {
             column.nullable &= !key.contains(&column.name);
         }
-        if key.is_empty() {
-            return Err(SqlError::new(SqlErrorKind::Schema, "the table has no primary key")
-                .at(span)
-                .with_hint(Some(
-                    "name one: PRIMARY KEY behind a column, or PRIMARY KEY (a, b)".into(),
-                )));
-        }
         let has_order = self.indexes.iter().any(|index| index.columns.starts_with(&key));
-        if !self.is_hashed && !has_order {
+        if !key.is_empty() && !self.is_hashed && !has_order {
             let name = format!("{table}_pkey");
             let is_free = !self.indexes.iter().any(|index| index.name.as_ref() == Some(&name));
             let name = is_free.then_some(name);
@@ -267,7 +263,11 @@ impl TableShape {
             self.indexes.push(ShapeIndex { name, columns, unique: false, suffix: "key" });
         }
         let key: Vec<&str> = key.iter().map(String::as_str).collect();
-        let schema = Schema::new(columns, &key).map_err(|error| SqlError::from(error).at(span))?;
+        let schema = match key.is_empty() {
+            true => Schema::keyless(columns),
+            false => Schema::new(columns, &key),
+        };
+        let schema = schema.map_err(|error| SqlError::from(error).at(span))?;
         Ok(Defined { schema, indexes: index_specs(table, self.indexes), rules: self.rules })
     }
 }

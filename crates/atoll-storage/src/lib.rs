@@ -36,4 +36,4 @@ pub use error::StorageError;
 pub use layout::{RowId, SEGMENT_ROWS, TableId, TableSerial};
 pub use segment::{DENSE_ROWS, Number, SegmentBuffer, ValuePlace};
 pub use table::{BulkSegments, Filling, KeyRun, PlainColumn, PredictorView, Remains, Slot, Table};
-pub use types::{Column, DataType, Schema, Value};
+pub use types::{Column, DataType, ROW_NUMBER, Schema, Value};

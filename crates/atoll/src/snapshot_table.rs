@@ -88,7 +88,7 @@ impl Snapshot {
 
 impl SnapshotTable {
     pub(crate) fn new(shared: Arc<Shared>, table: Arc<TableView>) -> Self {
-        let fields: Vec<_> = table.schema.columns().iter().map(export::arrow_field).collect();
+        let fields: Vec<_> = table.schema.visible().iter().map(export::arrow_field).collect();
         let arrow = Arc::new(arrow_schema::Schema::new(fields));
         Self { shared, table, arrow }
     }
@@ -113,7 +113,8 @@ impl SnapshotTable {
         &self.table.schema
     }
 
-    /// Its columns as an Arrow schema.
+    /// Its columns as an Arrow schema, without numbers of rows
+    /// ([`ROW_NUMBER`](crate::ROW_NUMBER)).
     pub fn arrow_schema(&self) -> SchemaRef {
         Arc::clone(&self.arrow)
     }
@@ -307,7 +308,11 @@ impl SnapshotSegment {
     /// When the table has no such column.
     pub fn batch(&self, columns: &[usize]) -> Result<RecordBatch> {
         let arrays = columns.iter().map(|at| self.array(*at)).collect::<Result<Vec<_>>>()?;
-        let fields = columns.iter().map(|at| Arc::clone(&self.arrow.fields()[*at]));
+        let described = self.table.schema.columns();
+        let fields = columns.iter().map(|at| match self.arrow.fields().get(*at) {
+            Some(field) => Arc::clone(field),
+            None => Arc::new(export::arrow_field(&described[*at])),
+        });
         let schema = arrow_schema::Schema::new(fields.collect::<Vec<_>>());
         let options = RecordBatchOptions::new().with_row_count(Some(self.view.filled));
         let batch = RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options);

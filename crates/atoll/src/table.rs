@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atoll_machine::Native;
 use atoll_machine::fork::Here;
-use atoll_storage::Schema;
+use atoll_storage::{Schema, Value};
 use atoll_txn::TableOptions;
 
 use crate::engine::Engine;
@@ -104,8 +104,29 @@ impl Table {
         self.options.tablespace.unwrap_or(0)
     }
 
+    /// Gives so many new rows of a table without a primary key their numbers
+    /// ([`ROW_NUMBER`](crate::ROW_NUMBER)), and returns the first.
+    pub fn number_rows(&self, count: usize) -> i64 {
+        self.core.number_rows(count as u64)
+    }
+
+    /// Completes rows that are given as consecutive values: those of a table without a primary key
+    /// get numbers, where they have none.
+    pub fn number_in(&self, rows: &mut [Value]) {
+        let width = self.schema().columns().len();
+        if !self.schema().is_keyless() || rows.is_empty() || !rows.len().is_multiple_of(width) {
+            return;
+        }
+        let numbers = self.number_rows(rows.len() / width)..;
+        for (row, number) in rows.chunks_mut(width).zip(numbers) {
+            if let [.., last @ Value::Null] = row {
+                *last = Value::Int64(number);
+            }
+        }
+    }
+
     /// The partition of a key, by the key's first column. Only a scheme with partitions uses it.
-    pub fn partition(&self, key: &[atoll_storage::Value]) -> u32 {
+    pub fn partition(&self, key: &[Value]) -> u32 {
         self.engine.partition(key)
     }
 }

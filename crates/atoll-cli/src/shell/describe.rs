@@ -49,7 +49,7 @@ struct ColumnJson<'a> {
 
 fn json(table: &TableInfo, rows: u64) -> TableJson<'_> {
     let TableInfo { name, schema, tablespace, indexes } = table;
-    let columns = schema.columns().iter().map(|column| ColumnJson {
+    let columns = schema.visible().iter().map(|column| ColumnJson {
         name: &column.name,
         r#type: column.data_type.to_string(),
         nullable: column.nullable,
@@ -68,7 +68,7 @@ fn json(table: &TableInfo, rows: u64) -> TableJson<'_> {
 
 fn key(schema: &Schema) -> Vec<&str> {
     let columns = schema.columns();
-    schema.primary_key().iter().map(|at| columns[*at].name.as_str()).collect()
+    schema.visible_key().iter().map(|at| columns[*at].name.as_str()).collect()
 }
 
 /// Writes the list of tables; with `more`, also their comments.
@@ -96,7 +96,7 @@ pub fn tables(session: &Session, output: &mut Output, listed: Listed, more: bool
         let mut cells = vec![
             Some(table.name.clone()),
             Some(size::count(rows)),
-            Some(table.schema.columns().len().to_string()),
+            Some(table.schema.visible().len().to_string()),
             Some(key(&table.schema).join(", ")),
         ];
         if more {
@@ -167,8 +167,8 @@ pub fn table(session: &Session, output: &mut Output, name: &str, more: bool) -> 
         titles.push(("comment", Align::Left));
     }
     let mut grid = Grid::new(titles);
-    let keys = table.schema.primary_key();
-    for (at, column) in table.schema.columns().iter().enumerate() {
+    let keys = table.schema.visible_key();
+    for (at, column) in table.schema.visible().iter().enumerate() {
         let position = keys.iter().position(|key| *key == at);
         let mut cells = vec![
             Some(column.name.clone()),

@@ -279,8 +279,8 @@ fn columns_of_relation(scope: &Scope, name: &str) -> Option<Vec<String>> {
         return Some(view.columns.into_iter().map(|column| column.name).collect());
     }
     match scope.catalog.table(name) {
-        Some(table) => Some(names(table.schema().columns())),
-        None => scope.inherited(name).map(|table| names(table.schema().columns())),
+        Some(table) => Some(names(table.schema().visible())),
+        None => scope.inherited(name).map(|table| names(table.schema().visible())),
     }
 }
 

@@ -17,6 +17,7 @@ mod bulk;
 mod dropped;
 mod fill;
 mod key_predictor;
+mod numbers;
 mod read;
 mod shape;
 mod slots;
@@ -75,6 +76,8 @@ pub struct Table<M: Machine> {
     key_is_int64: bool,
     /// See `dropped`.
     state: M::Word,
+    /// See `numbers`.
+    next_number: M::Word,
     /// By column.
     shapes: Box<[Shape]>,
     plain_columns: Box<[Option<PlainColumn>]>,
@@ -158,6 +161,7 @@ impl<M: Machine> Table<M> {
             left: Latch::default(),
             gone_bytes: M::Word::new(0),
             state: M::Word::new(0),
+            next_number: M::Word::new(0),
         })
     }
 

@@ -365,7 +365,7 @@ fn unique_columns(table: &Table, idents: &[Ident]) -> Result<Option<String>, Sql
 /// The unique index of a name; `None` for the primary key.
 fn unique_constraint(table: &Table, name: &ObjectName) -> Result<Option<String>, SqlError> {
     let name = names::fold(names::column_name(name)?);
-    if name == format!("{}_pkey", table.name()) {
+    if !table.schema().is_keyless() && name == format!("{}_pkey", table.name()) {
         return Ok(None);
     }
     let found = table.indexes().into_iter().find(|index| index.unique && index.name == name);

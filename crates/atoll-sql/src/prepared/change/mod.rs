@@ -40,7 +40,7 @@ use super::wanted::Wanted;
 use super::{Body, Prepared, Unbound};
 use crate::declared::Declared;
 use crate::error::SqlError;
-use crate::live::{LiveCatalog, TARGET};
+use crate::live::{KEYED, LiveCatalog, TARGET};
 use crate::short::access::Path;
 use crate::short::columns::{Columns, value_types};
 use crate::short::compile::{Compiler, NotShort};
@@ -305,7 +305,9 @@ impl Binder<'_> {
         let key = target.key_columns();
         let others = values.iter().chain(beside).cloned();
         let columns = key.iter().cloned().map(SelectItem::UnnamedExpr).chain(named(others));
-        let whole = select(columns.collect(), from.clone(), condition.clone());
+        let mut keyed = from.clone();
+        keyed[0] = target.relation(KEYED);
+        let whole = select(columns.collect(), keyed.clone(), condition.clone());
         let (find, plan) = self.over_target(&whole, target, false, compiler)?;
         let mut types = value_types(&plan)?.split_off(key.len());
         types.truncate(values.len());
@@ -314,7 +316,7 @@ impl Binder<'_> {
         }
         // Only the keys are looked for; the values are computed when the row is held.
         let items = key.into_iter().map(SelectItem::UnnamedExpr).collect();
-        let keys = select(items, from.clone(), condition.clone());
+        let keys = select(items, keyed, condition.clone());
         let (find, _) = self.over_target(&keys, target, false, compiler)?;
         let condition = condition.filter(|_| !is_only_key(&find));
         let again = select(named(values).collect(), from, condition);
@@ -339,6 +341,7 @@ impl Binder<'_> {
         let returning = self.returning(delete.returning.as_ref(), &target, &from, compiler)?;
         let beside = returning.iter().flat_map(|returning| returning.items.iter().cloned());
         let key = target.key_columns().into_iter().map(SelectItem::UnnamedExpr);
+        from[0] = target.relation(KEYED);
         let keys = select(key.chain(named(beside)).collect(), from, delete.selection.clone());
         let (find, _) = self.over_target(&keys, &target, false, compiler)?;
         let again = match delete.using.is_none() && is_simple(&find) && !is_only_key(&find) {

@@ -9,6 +9,8 @@ use sqlparser::tokenizer::Span;
 
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+#[cfg(doc)]
+use crate::live::KEYED;
 use crate::prepared::parameters::{self, ParameterType};
 use crate::prepared::query::Binder;
 use crate::view::View;
@@ -73,7 +75,7 @@ impl Target {
         relation(name, self.alias.clone())
     }
 
-    /// The columns of its primary key.
+    /// The columns of its primary key, in a query over [`KEYED`].
     pub(super) fn key_columns(&self) -> Vec<Expr> {
         let schema = self.table.schema();
         let column = |at: &usize| {

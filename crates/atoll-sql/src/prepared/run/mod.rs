@@ -327,6 +327,7 @@ impl Runner<'_> {
         let changed = match &change.verb {
             Verb::Insert { rows, on_conflict } => {
                 let mut rows = self.rows_of(rows, &change.table)?;
+                change.table.number_in(&mut rows);
                 self.compute_all(&change.table, &mut rows)?;
                 match on_conflict {
                     None => self.insert(&change.table, &rows, &mut returned)?,
