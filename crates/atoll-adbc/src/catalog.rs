@@ -17,7 +17,7 @@ use arrow_schema::{DataType, Field, Fields, Schema as ArrowSchema};
 use atoll::{Database, Schema, Snapshot, arrow_field};
 use atoll_sql::{View, ViewColumn};
 
-use crate::errors::{Result, error, of_database};
+use crate::errors::{Result, error, of_database, of_sql};
 use crate::link::Source;
 
 /// The name of the one catalog.
