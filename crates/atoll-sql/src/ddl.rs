@@ -116,6 +116,20 @@ fn tablespace(statement: &CreateTable) -> Result<Option<&Ident>, SqlError> {
     }
 }
 
+/// Refuses clauses of a `CREATE TABLE … AS` that are not carried out.
+///
+/// # Errors
+/// There is one.
+pub(crate) fn refuse_clauses_of_query(statement: &CreateTable, span: Span) -> Result<(), SqlError> {
+    let mut rest = CreateTable { query: None, ..statement.clone() };
+    rest.columns.clear();
+    if rest.table_options != CreateTableOptions::None || !rest.constraints.is_empty() {
+        let message = "options and constraints are not supported in CREATE TABLE … AS";
+        return Err(SqlError::unsupported(message).at(span));
+    }
+    refuse_clauses(&rest, span)
+}
+
 fn refuse_clauses(statement: &CreateTable, span: Span) -> Result<(), SqlError> {
     let clause = if statement.query.is_some() {
         "CREATE TABLE … AS"

@@ -97,6 +97,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
         return parsed.map_err(placed);
     }
     let alters_view = object_syntax::take_alter_view(&mut tokens);
+    let table_of_query = object_syntax::take_table_of_query(&mut tokens);
     like_clause::replace(&mut tokens).map_err(placed)?;
     let set_columns = syntax::take_set_columns(&mut tokens);
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
@@ -114,6 +115,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
         create.constraints.extend(indexes.into_iter().map(Into::into));
         syntax::give_set_columns(create, set_columns);
     }
+    object_syntax::give_table_of_query(&mut parsed, table_of_query);
     if let Statement::AlterTable(alter) = &mut parsed
         && alters_view
     {

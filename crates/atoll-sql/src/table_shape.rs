@@ -68,7 +68,8 @@ impl TableShape {
         let key: Vec<String> =
             schema.visible_key().iter().map(|at| schema.columns()[*at].name.clone()).collect();
         let indexes: Vec<_> = table.indexes().into_iter().map(ShapeIndex::of).collect();
-        let is_hashed = !key.is_empty() && !indexes.iter().any(|index| index.columns.starts_with(&key));
+        let is_hashed =
+            !key.is_empty() && !indexes.iter().any(|index| index.columns.starts_with(&key));
         let rules = Rules::of(&Declared::of(schema)?)?;
         Ok(Self { columns: columns.collect(), key, indexes, rules, is_hashed })
     }

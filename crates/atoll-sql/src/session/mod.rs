@@ -14,6 +14,7 @@ mod prepare;
 mod ready;
 mod scope;
 mod tables;
+mod tables_as;
 mod transactions;
 mod views;
 
@@ -281,7 +282,10 @@ impl SqlSession {
                 }
                 Err(SqlError::unsupported("EXPLAIN shows the plans of queries and of changes"))
             }
-            Statement::CreateTable(create) => self.in_turn(|session| session.create_table(&create)),
+            Statement::CreateTable(create) => match &create.query {
+                Some(query) => self.in_turn(|session| session.create_table_as(&create, query)),
+                None => self.in_turn(|session| session.create_table(&create)),
+            },
             Statement::Drop { object_type: ObjectType::Table, .. } => {
                 self.in_turn(|session| session.drop_tables(&statement))
             }
