@@ -464,7 +464,7 @@ def test_errors_have_their_classes(engine):
             (sa.insert(owner).values(id=2**40, name="x"), exc.DataError),
             (sa.select(sa.column("nothing")).select_from(owner), exc.ProgrammingError),
             (sa.text("SELECT FROM WHERE"), exc.ProgrammingError),
-            (sa.text("CREATE VIEW v AS SELECT 1"), exc.NotSupportedError),
+            (sa.text("CREATE MATERIALIZED VIEW v AS SELECT 1"), exc.NotSupportedError),
             (sa.select(sa.literal(1j, sa.types.NullType())), exc.ProgrammingError),
         ]:
             with pytest.raises(kind):
