@@ -60,9 +60,9 @@ impl LiveCatalog {
         names
     }
 
-    /// Whether there are objects that may be views.
-    pub(crate) fn has_views(&self) -> bool {
-        self.scope.catalog.objects().next().is_some()
+    /// Whether an object that is no table has this name.
+    pub(crate) fn has_object(&self, name: &str) -> bool {
+        self.scope.catalog.object(name).is_some()
     }
 
     /// The view of a name.

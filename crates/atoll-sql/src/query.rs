@@ -66,9 +66,9 @@ pub(crate) fn start(
     }
 }
 
-/// Puts the queries of a snapshot's views in their places; returns whether there are any.
+/// Puts the queries of a snapshot's views in their places; returns whether it named any.
 fn with_views(statement: &mut Statement, snapshot: &Snapshot) -> Result<bool, SqlError> {
-    if snapshot.objects().next().is_none() {
+    if !expand::is_needed(statement, &|name| snapshot.object(name).is_some()) {
         return Ok(false);
     }
     let find = |name: &str| match snapshot.object(name) {
@@ -88,7 +88,7 @@ pub(crate) fn bind(
     interrupt: &Interrupt,
 ) -> Result<LogicalPlan, SqlError> {
     let engine = engine()?;
-    if !catalog.has_views() {
+    if !expand::is_needed(&statement, &|name| catalog.has_object(name)) {
         return bind_plain(&engine, catalog, statement, interrupt);
     }
     depth::with_room(|| {

@@ -41,7 +41,8 @@ impl SqlSession {
                 // No statement may go on that knows nothing of the foreign keys (`FOREIGN-2`).
                 parents.iter().try_for_each(|parent| transaction.lock_table(parent))?;
                 transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
-                Ok(())
+                // A program may have dropped another of this name, without SQL.
+                comments::dropped(transaction, &new.name)
             });
             made.map_err(|error| error.at(span))?;
         }
@@ -99,6 +100,9 @@ impl SqlSession {
             let binder = Binder { scope: &scope, interrupt: &interrupt };
             for altered in without_foreign_keys(&binder, &dependent)? {
                 remake(transaction, &binder, &altered, &began)?;
+                let name = altered.old.name();
+                let parts = |all: &mut _| altered.name_parts(all);
+                comments::follow(transaction, (name, name), &altered.columns, parts)?;
             }
             for table in &tables {
                 transaction.drop_table(table)?;

@@ -7,7 +7,7 @@ use sqlparser::ast::{CreateTable, Ident, Query, Statement};
 use super::{Outcome, SqlSession};
 use crate::ddl;
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::{names, types};
+use crate::{comments, names, types};
 
 /// Rows that are stored in one call.
 const ROWS_AT_ONCE: usize = 1024;
@@ -58,7 +58,7 @@ impl SqlSession {
                 interrupt.check_now()?;
                 transaction.insert(&table, &some.concat())?;
             }
-            Ok(())
+            comments::dropped(transaction, &name)
         });
         made.map_err(|error| error.at(span))?;
         let count = rows.len() as u64;

@@ -45,8 +45,9 @@ impl SqlSession {
         let schema = view.schema().map_err(|error| error.at(span))?;
         let made = self.define(&mut |transaction| {
             sources.iter().try_for_each(|source| transaction.use_table(source))?;
-            if let Some((object, _)) = old {
-                transaction.drop_table(object)?;
+            match old {
+                Some((object, _)) => transaction.drop_table(object)?,
+                None => comments::dropped(transaction, &name)?,
             }
             transaction.create_table(&name, schema.clone(), &TableOptions::default())?;
             Ok(())

@@ -1,7 +1,10 @@
 //! The views that a statement names become queries in parentheses.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{
     Ident, Query, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    visit_relations,
 };
 
 use super::relations::{self, Found};
@@ -20,6 +23,15 @@ const SOURCES_MAX: usize = 1024;
 
 /// Finds a view by its name.
 pub(crate) type Find<'f> = &'f dyn Fn(&str) -> Result<Option<View>, SqlError>;
+
+/// Whether a statement may name a view.
+pub(crate) fn is_needed(statement: &Statement, is_view: &dyn Fn(&str) -> bool) -> bool {
+    let found = visit_relations(statement, |name| match names::table_name(name) {
+        Ok((name, _)) if is_view(&name) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
 
 /// Puts the queries of views in their places. The tree of the statement may be deep then.
 ///

@@ -4,6 +4,7 @@
 
 mod altering;
 mod changes;
+mod comments;
 mod copy;
 mod definitions;
 mod describe;
