@@ -354,7 +354,8 @@ fn views_and_comments_are_shown() {
                 CREATE VIEW v AS SELECT id, a AS b FROM t WHERE a > 1;
                 COMMENT ON TABLE t IS 'all of them'; COMMENT ON COLUMN t.a IS 'how many';
                 COMMENT ON VIEW v IS 'the large ones'; COMMENT ON COLUMN v.b IS 'how large';
-                COMMENT ON INDEX t_pkey IS 'by number'; COMMENT ON CONSTRAINT positive ON t IS 'why'";
+                COMMENT ON INDEX t_pkey IS 'by number';
+                COMMENT ON CONSTRAINT positive ON t IS 'why'";
     let commands = [r"\d", r"\d+", r"\dt", r"\dv", r"\dv+", r"\di+", r"\ds", r"\d v", r"\d+ v"];
     let run = |first: &[&str], command: &str| {
         world.run(&[&["sql", "bank"], first, &["-c", make, "-c", command]].concat())
