@@ -67,6 +67,7 @@ mod ruled;
 mod rules;
 mod scan;
 mod scope;
+mod sequence;
 mod session;
 mod settings;
 mod short;

@@ -16,6 +16,7 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign_syntax as syntax;
 use crate::like_clause;
 use crate::question_marks;
+use crate::sequence::syntax as sequences;
 use crate::wording::sentence;
 
 /// Deepest recursion of the parser, beyond what `depth` lets through.
@@ -86,7 +87,12 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     if let Some(parsed) = syntax::set_constraints(&tokens) {
         return parsed.map_err(placed);
     }
+    if let Some(parsed) = sequences::statement(&tokens) {
+        return parsed.map_err(placed);
+    }
     like_clause::replace(&mut tokens).map_err(placed)?;
+    sequences::order_identity_options(&mut tokens).map_err(placed)?;
+    let overriding = sequences::take_overriding(&mut tokens);
     let set_columns = syntax::take_set_columns(&mut tokens);
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
     let extra = take_copy_options(&mut tokens);
@@ -102,6 +108,9 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     if let Statement::CreateTable(create) = &mut parsed {
         create.constraints.extend(indexes.into_iter().map(Into::into));
         syntax::give_set_columns(create, set_columns);
+    }
+    if let Statement::Insert(insert) = &mut parsed {
+        sequences::give_overriding(insert, overriding);
     }
     if let Statement::Copy { options, .. } = &mut parsed {
         options.extend(extra);

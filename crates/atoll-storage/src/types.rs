@@ -459,6 +459,8 @@ impl Schema {
 /// See [`ROW_NUMBER`].
 fn row_number() -> Column {
     Column::new(ROW_NUMBER, DataType::Int64)
+}
+
 /// Checks the name of a table, or of an object that is none. That of an object may be hidden: it
 /// begins with a mark that no other name has.
 ///

@@ -12,6 +12,7 @@ mod outcome;
 mod prepare;
 mod ready;
 mod scope;
+mod sequences;
 mod tables;
 mod transactions;
 
@@ -29,8 +30,9 @@ use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};
 use crate::load::Source;
 use crate::parse::{self, StatementTokens};
-use crate::prepared::cache::Kept;
+use crate::prepared::cache::{Kept, Shared};
 use crate::result::QueryResult;
+use crate::sequence::context::{self, Context};
 use crate::rows::Params;
 use crate::settings::{self, Assignment, Setting, Settings};
 use crate::stream::QueryStream;
@@ -68,6 +70,8 @@ pub struct SqlSession {
     kept: Option<Kept>,
     /// Whether the running statement may return rows as they are read.
     streams: bool,
+    /// The numbers that it has got of sequences.
+    context: Arc<Context>,
     /// The statements of `PREPARE`.
     named: HashMap<String, Arc<PreparedStatement>>,
 }
@@ -85,8 +89,15 @@ impl SqlSession {
 
     fn on(target: Target) -> Self {
         let (isolation, read_only) = (Isolation::ReadCommitted, false);
+        let context = match &target {
+            Target::Database { db, .. } => {
+                Context::on_database(db.clone(), Arc::clone(&Shared::of(db).sequences))
+            }
+            Target::Snapshot(_) => Context::on_snapshot(),
+        };
         Self {
             target,
+            context,
             settings: Settings::default(),
             isolation,
             read_only,
@@ -230,7 +241,7 @@ impl SqlSession {
         run: impl FnOnce(&mut Self) -> Result<R, SqlError>,
     ) -> Result<R, SqlError> {
         self.begin_statement()?;
-        let done = run(self);
+        let done = run(self).and_then(|done| self.keep_numbers().map(|()| done));
         if done.is_err() {
             self.fail();
         }
@@ -243,8 +254,28 @@ impl SqlSession {
         self.check_owner()?;
         self.wake()?;
         zone::set(self.settings.now().zone);
+        let (catalog, is_read_only) = match &self.target {
+            Target::Database { open: Some(open), .. } => {
+                (open.has_definitions().then(|| open.catalog()), open.is_read_only())
+            }
+            Target::Database { open: None, .. } => (None, self.read_only),
+            Target::Snapshot(_) => (None, true),
+        };
+        self.context.begin(catalog, is_read_only);
+        context::set(Some(&self.context));
         self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);
         Ok(())
+    }
+
+    /// Writes the rows of sequences that a query has left (`SEQUENCE-2`).
+    fn keep_numbers(&mut self) -> Result<(), SqlError> {
+        if !self.context.has_pending() {
+            return Ok(());
+        }
+        match &mut self.target {
+            Target::Database { open: Some(open), .. } => open.write_sequences(&self.context),
+            _ => self.context.store_pending(),
+        }
     }
 
     /// Notes that a statement of the open transaction has failed.
@@ -290,6 +321,12 @@ impl SqlSession {
             }
             Statement::AlterIndex { name, operation } => {
                 self.in_turn(|session| session.alter_index(&name, &operation))
+            }
+            Statement::CreateSequence { .. } => {
+                self.in_turn(|session| session.define_sequence(&statement))
+            }
+            Statement::Drop { object_type: ObjectType::Sequence, .. } => {
+                self.in_turn(|session| session.drop_sequences(&statement))
             }
             Statement::Truncate(truncate) => self.in_turn(|session| session.truncate(&truncate)),
             Statement::Insert(_) => self.writable("INSERT").and_then(never),
@@ -476,7 +513,7 @@ fn unsupported(statement: &Statement) -> SqlError {
     let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
         "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
-         INDEX, ALTER INDEX, DROP INDEX, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
+         INDEX, ALTER INDEX, DROP INDEX, CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
          SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))

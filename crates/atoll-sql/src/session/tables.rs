@@ -6,7 +6,7 @@ use sqlparser::tokenizer::Span;
 
 use super::alter::remake;
 use super::bound::{BINDINGS_MAX, is_of_an_older_table};
-use super::{Outcome, SqlSession, Target};
+use super::{Outcome, SqlSession, Target, sequences};
 use crate::alter::{Alteration, Altered};
 use crate::ddl;
 use crate::declared::Declared;
@@ -16,6 +16,7 @@ use crate::foreign_key::ForeignKey;
 use crate::names;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
+use crate::sequence::owned::{Changed, owned};
 use crate::txn::read_only;
 
 /// Attempts of a definition that conflicts with others.
@@ -39,7 +40,9 @@ impl SqlSession {
                 // No statement may go on that knows nothing of the foreign keys (`FOREIGN-2`).
                 parents.iter().try_for_each(|parent| transaction.lock_table(parent))?;
                 transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
-                Ok(())
+                new.sequences
+                    .iter()
+                    .try_for_each(|one| sequences::create(transaction, &one.name, &one.definition))
             });
             made.map_err(|error| error.at(span))?;
         }
@@ -88,6 +91,12 @@ impl SqlSession {
             let binder = Binder { scope: &scope, interrupt: &interrupt };
             for altered in without_foreign_keys(&binder, &dependent)? {
                 remake(transaction, &binder, &altered, &began)?;
+            }
+            for table in &tables {
+                for (object, _) in owned(&transaction.catalog(), table.name())? {
+                    sequences::check_not_asked(&transaction.catalog(), object.name(), &names)?;
+                    sequences::change(transaction, &Changed { object, new: None })?;
+                }
             }
             Ok(tables.iter().try_for_each(|table| transaction.drop_table(table))?)
         })?;
