@@ -7,8 +7,9 @@ mod follow;
 
 use atoll::{Column, DataType, Table, TableOptions};
 use sqlparser::ast::{
-    AlterColumnOperation, AlterTableOperation, CreateIndex, DropBehavior, Expr, Ident, IndexColumn,
-    IndexType, ObjectName, OrderByOptions, RenameTableNameKind, Spanned, Value as SqlValue,
+    AlterColumnOperation, AlterTableOperation, CreateIndex, DropBehavior, Expr, GeneratedAs, Ident,
+    IndexColumn, IndexType, ObjectName, OrderByOptions, RenameTableNameKind, Spanned,
+    Value as SqlValue,
 };
 use sqlparser::tokenizer::Span;
 
@@ -20,6 +21,8 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
 use crate::prepared::query::Binder;
 use crate::quoted::quoted_if_needed;
+use crate::sequence::definition::{Definition, Owner};
+use crate::sequence::owned::{Changed, owned};
 use crate::table_shape::{Defined, TableShape};
 use crate::view::follow::Kept;
 use crate::{names, types};
@@ -50,6 +53,8 @@ pub(crate) struct Altered {
     /// See [`Alteration`].
     pub(crate) cascades: bool,
     renamed: Vec<(String, String)>,
+    /// The sequences of its columns that go, or get another owner.
+    pub(crate) sequences: Vec<Changed>,
 }
 
 impl Altered {
@@ -204,6 +209,20 @@ impl Alteration {
         Ok(())
     }
 
+    /// A sequence that defaults ask has another name.
+    ///
+    /// # Errors
+    /// None.
+    pub(crate) fn rename_sequence(&mut self, old: &str, new: &str) -> Result<(), SqlError> {
+        self.shape.rules.rename_sequence(old, new);
+        Ok(())
+    }
+
+    /// Drops the default of a column.
+    pub(crate) fn drop_default(&mut self, column: &str) {
+        self.shape.rules.drop_default(column);
+    }
+
     /// Drops the foreign keys of these names.
     pub(crate) fn drop_foreign_keys(&mut self, names: &[String]) {
         self.shape.rules.foreign_keys().retain(|key| !names.contains(&key.name));
@@ -231,13 +250,16 @@ impl Alteration {
     /// # Errors
     /// The parts do not fit together; another table or index has the name.
     pub(crate) fn finish(self, binder: &Binder<'_>) -> Result<Altered, SqlError> {
-        let Self { old, name, shape, span, cascades, renamed } = self;
+        let Self { old, name, mut shape, span, cascades, renamed } = self;
         if name != old.name() && (binder.scope.has(&name) || binder.scope.table(&name).is_ok()) {
             let message = format!("table \"{name}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
                 .with_cause(Cause::TableExists)
                 .at(span));
         }
+        let is_taken = |name: &str| binder.scope.catalog.get(name).is_some();
+        let new_sequences = shape.sequences(&name, &is_taken)?;
+        let sequences = changed_sequences(binder, &old, &name, &shape)?;
         let null = || Expr::value(SqlValue::Null);
         let values = shape.columns.iter().map(|one| match (&one.using, &one.origin) {
             // It is computed when the row is stored.
@@ -262,9 +284,10 @@ impl Alteration {
             one.using.is_some() || !is_same
         });
         let changed: Vec<String> = changed.map(|one| one.column.name.clone()).collect();
-        let Defined { schema, indexes, mut rules } = shape.finish(&name, span)?;
+        let Defined { schema, indexes, mut rules, .. } = shape.finish(&name, &is_taken, span)?;
         let kept: Vec<String> = rules.foreign_keys().iter().map(|key| key.name.clone()).collect();
-        let schema = rules.declare(binder, &name, (schema, &indexes))?;
+        let new: Vec<String> = new_sequences.iter().map(|one| one.name.clone()).collect();
+        let schema = rules.declare(binder, &name, (schema, &indexes), &new)?;
         let mut keys = Declared::of(&schema)?.foreign_keys;
         keys.retain(|key| {
             !kept.contains(&key.name) || key.columns.iter().any(|one| changed.contains(one))
@@ -275,8 +298,8 @@ impl Alteration {
         let unchecked = keys.into_iter().map(|key| key.name).collect();
         let tablespace = Some(old.tablespace()).filter(|_| binder.scope.db.durability().is_some());
         let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
-        let new = NewTable { name, schema, options };
-        Ok(Altered { old, new, values, unchecked, parents, columns, cascades, renamed })
+        let new = NewTable { name, schema, options, sequences: new_sequences };
+        Ok(Altered { old, new, values, unchecked, parents, columns, cascades, renamed, sequences })
     }
 
     fn position(&mut self, ident: &Ident) -> Result<usize, SqlError> {
@@ -338,7 +361,15 @@ impl Alteration {
                 let message = format!("column \"{name}\" is in a primary key");
                 return Err(SqlError::new(SqlErrorKind::Schema, message).at(ident.span));
             }
+            AlterColumnOperation::DropNotNull if self.shape.rules.is_numbered(&name) => {
+                return Err(is_identity(&name, &self.name).at(ident.span));
+            }
             AlterColumnOperation::DropNotNull => one.column.nullable = true,
+            AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault
+                if self.shape.rules.is_numbered(&name) =>
+            {
+                return Err(is_identity(&name, &self.name).at(ident.span));
+            }
             AlterColumnOperation::SetDefault { value } => {
                 self.shape.rules.drop_default(&name);
                 self.shape.rules.add_default(&name, value)?;
@@ -370,6 +401,14 @@ impl Alteration {
                     (Some(value), _) => Some(cast(value, data_type)),
                 };
                 self.retype_default(ident, old, data_type)?;
+            }
+            AlterColumnOperation::AddGenerated {
+                generated_as: Some(generated_as @ (GeneratedAs::Always | GeneratedAs::ByDefault)),
+                sequence_options,
+            } => {
+                let always = *generated_as == GeneratedAs::Always;
+                let options = sequence_options.as_deref().unwrap_or_default();
+                self.shape.number(ident, always, options, &self.name)?;
             }
             other @ AlterColumnOperation::AddGenerated { .. } => {
                 let message = format!("ALTER COLUMN … {other} is not supported");
@@ -448,6 +487,40 @@ impl Alteration {
             None => name == format!("{}_pkey", self.old.name()),
         }
     }
+}
+
+/// The sequences of columns that are gone, or have another name, as those of their table may have.
+fn changed_sequences(
+    binder: &Binder<'_>,
+    old: &Table,
+    name: &str,
+    shape: &TableShape,
+) -> Result<Vec<Changed>, SqlError> {
+    let mut changed = Vec::new();
+    for (object, mut definition) in owned(&binder.scope.catalog, old.name())? {
+        let Some(owner) = definition.owner.take() else { continue };
+        let mut columns = shape.columns.iter();
+        let now = columns.find(|one| one.origin.as_ref() == Some(&owner.column));
+        let new = now.map(|now| Owner {
+            table: name.to_owned(),
+            column: now.column.name.clone(),
+            is_identity: owner.is_identity,
+        });
+        if new.as_ref() == Some(&owner) {
+            continue;
+        }
+        let new = new.map(|owner| {
+            let definition = Definition { owner: Some(owner), ..definition };
+            (object.name().to_owned(), definition)
+        });
+        changed.push(Changed { object, new });
+    }
+    Ok(changed)
+}
+
+fn is_identity(column: &str, table: &str) -> SqlError {
+    let message = format!("column \"{column}\" of relation \"{table}\" is an identity column");
+    SqlError::new(SqlErrorKind::Syntax, message)
 }
 
 /// The error of a column from which another one is computed.

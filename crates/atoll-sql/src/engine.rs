@@ -41,6 +41,7 @@ use crate::rules::temporal::{Now, TypeNames};
 use crate::rules::{
     at_zone, extreme, functions, grouped, merging, quantified, ranked, spread, sum, temporal,
 };
+use crate::sequence::context;
 use crate::short::compile::expr::NOW;
 use crate::{depth, limits, panics, query_error, zone};
 
@@ -153,6 +154,8 @@ impl Engine {
         let zone = zone::current();
         let work = move || {
             zone::set(zone);
+            // A bound statement is not one of a session.
+            context::set(None);
             // A statement that was ended has no receiver any more.
             let _ = answer.send(handle.block_on(planning));
         };

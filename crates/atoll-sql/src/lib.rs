@@ -70,6 +70,7 @@ mod ruled;
 mod rules;
 mod scan;
 mod scope;
+mod sequence;
 mod session;
 mod settings;
 mod short;

@@ -19,6 +19,7 @@ use crate::foreign_syntax as syntax;
 use crate::like_clause;
 use crate::object_syntax;
 use crate::question_marks;
+use crate::sequence::syntax as sequences;
 use crate::wording::sentence;
 
 /// Deepest recursion of the parser, beyond what `depth` lets through.
@@ -98,7 +99,12 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     }
     let alters_view = object_syntax::take_alter_view(&mut tokens);
     let table_of_query = object_syntax::take_table_of_query(&mut tokens);
+    if let Some(parsed) = sequences::statement(&tokens) {
+        return parsed.map_err(placed);
+    }
     like_clause::replace(&mut tokens).map_err(placed)?;
+    sequences::order_identity_options(&mut tokens).map_err(placed)?;
+    let overriding = sequences::take_overriding(&mut tokens);
     let set_columns = syntax::take_set_columns(&mut tokens);
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
     let extra = take_copy_options(&mut tokens);
@@ -120,6 +126,9 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
         && alters_view
     {
         alter.table_type = Some(ALTER_VIEW);
+    }
+    if let Statement::Insert(insert) = &mut parsed {
+        sequences::give_overriding(insert, overriding);
     }
     if let Statement::Copy { options, .. } = &mut parsed {
         options.extend(extra);

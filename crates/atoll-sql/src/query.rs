@@ -24,7 +24,7 @@ use crate::result::QueryResult;
 use crate::rules::prepare;
 use crate::stream::{Ahead, QueryStream, Work};
 use crate::view::{View, expand};
-use crate::{clauses, depth, watch};
+use crate::{clauses, depth, sequence, watch};
 
 /// Longest wait for the threads of a failed query,
 const GRACE: Duration = Duration::from_millis(20);
@@ -159,7 +159,9 @@ fn start_on(
     let catalog = Arc::new(SnapshotCatalog::of(snapshot.clone()));
     let settings = engine.settings(catalog, guards);
     let context = Arc::new(account.context(&settings));
+    let asking = sequence::context::current();
     let planning = async move {
+        sequence::context::set(asking.as_ref());
         let plan = logical(&settings, statement).await?;
         Ok(settings.create_physical_plan(&plan).await?)
     };

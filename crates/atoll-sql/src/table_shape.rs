@@ -2,10 +2,10 @@
 //!
 //! `DDL-1` holds here, too: a clause that Atoll does not carry out is an error.
 
-use atoll::{Column, IndexSpec, Schema, Table};
+use atoll::{Column, DataType, IndexSpec, Schema, Table};
 use sqlparser::ast::{
-    ColumnDef, ColumnOption, Expr, GeneratedAs, Ident, IndexColumn, IndexOption, IndexType,
-    NullsDistinctOption, Spanned, TableConstraint,
+    ColumnDef, ColumnOption, DataType as SqlType, Expr, GeneratedAs, Ident, IndexColumn,
+    IndexOption, IndexType, NullsDistinctOption, SequenceOptions, Spanned, TableConstraint,
 };
 use sqlparser::tokenizer::Span;
 
@@ -14,6 +14,8 @@ use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::Written;
 use crate::like_clause::Including;
+use crate::sequence::definition::{Definition, Options, Owner, Whole};
+use crate::sequence::mentions::renamed;
 use crate::{names, types};
 
 /// Columns, keys, indexes and rules of a table, which need not fit together yet.
@@ -23,6 +25,8 @@ pub(crate) struct TableShape {
     pub(crate) key: Vec<String>,
     pub(crate) indexes: Vec<ShapeIndex>,
     pub(crate) rules: Rules,
+    /// The columns that get sequences of their own.
+    numbered: Vec<Numbered>,
     /// There is no order of the primary key.
     is_hashed: bool,
 }
@@ -34,6 +38,21 @@ pub(crate) struct ShapeColumn {
     pub(crate) origin: Option<String>,
     /// Its values, computed from a row of the older table.
     pub(crate) using: Option<Expr>,
+}
+
+/// A column that gets a sequence of its own. Until that has a name, the default of the column names
+/// it by the name of the column with a mark (`NAME-1`).
+struct Numbered {
+    column: String,
+    kind: Whole,
+    options: Vec<SequenceOptions>,
+    is_identity: bool,
+}
+
+/// A sequence that is made with a table.
+pub(crate) struct NewSequence {
+    pub(crate) name: String,
+    pub(crate) definition: Definition,
 }
 
 /// An index of a [`TableShape`].
@@ -51,6 +70,7 @@ pub(crate) struct Defined {
     pub(crate) schema: Schema,
     pub(crate) indexes: Vec<IndexSpec>,
     pub(crate) rules: Rules,
+    pub(crate) sequences: Vec<NewSequence>,
 }
 
 impl TableShape {
@@ -71,7 +91,14 @@ impl TableShape {
         let is_hashed =
             !key.is_empty() && !indexes.iter().any(|index| index.columns.starts_with(&key));
         let rules = Rules::of(&Declared::of(schema)?)?;
-        Ok(Self { columns: columns.collect(), key, indexes, rules, is_hashed })
+        Ok(Self {
+            columns: columns.collect(),
+            key,
+            indexes,
+            rules,
+            numbered: Vec::new(),
+            is_hashed,
+        })
     }
 
     /// Adds a column.
@@ -79,7 +106,7 @@ impl TableShape {
     /// # Errors
     /// Clauses that are not supported; a second primary key, or a second column of the name.
     pub(crate) fn add_column(&mut self, definition: &ColumnDef) -> Result<(), SqlError> {
-        let Described { column, is_key, unique } = column(definition, &mut self.rules)?;
+        let Described { column, is_key, unique, numbered } = column(definition, &mut self.rules)?;
         let span = definition.name.span;
         if self.columns.iter().any(|other| other.column.name == column.name) {
             let message = format!("column \"{}\" is named twice", column.name);
@@ -93,7 +120,48 @@ impl TableShape {
         if let Some(name) = unique {
             self.add_index(name, vec![column.name.clone()], true);
         }
+        self.numbered.extend(numbered);
         self.columns.push(ShapeColumn { column, origin: None, using: None });
+        Ok(())
+    }
+
+    /// A column is numbered from now on.
+    ///
+    /// # Errors
+    /// It has a default, is computed or numbered, or its values are no whole numbers.
+    pub(crate) fn number(
+        &mut self,
+        ident: &Ident,
+        always: bool,
+        options: &[SequenceOptions],
+        table: &str,
+    ) -> Result<(), SqlError> {
+        let name = names::fold(ident);
+        let column = &self.column(ident, table)?.column;
+        let (data_type, nullable) = (column.data_type, column.nullable);
+        let wrong = |message: String| {
+            let error = SqlError::new(SqlErrorKind::Schema, message).at(ident.span);
+            Err(error.with_state("55000"))
+        };
+        if nullable {
+            return wrong(format!(
+                "column \"{name}\" of relation \"{table}\" must be declared NOT NULL before \
+                 identity can be added"
+            ));
+        }
+        if self.rules.identity(&name).is_some() {
+            return wrong(format!(
+                "column \"{name}\" of relation \"{table}\" is already an identity column"
+            ));
+        }
+        if self.rules.default_of(&name).is_some() {
+            return wrong(format!(
+                "column \"{name}\" of relation \"{table}\" already has a default value"
+            ));
+        }
+        let numbered = numbered(&name, data_type, options)?;
+        self.rules.number(&name, &marked(&name), Some(always)).map_err(|e| e.at(ident.span))?;
+        self.numbered.push(numbered);
         Ok(())
     }
 
@@ -107,7 +175,11 @@ impl TableShape {
         including: Including,
         name: &str,
     ) -> Result<(), SqlError> {
-        let TableShape { columns, key, indexes, rules, is_hashed } = Self::of(other)?;
+        let TableShape { columns, key, indexes, rules, is_hashed, .. } = Self::of(other)?;
+        if including.identity && columns.iter().any(|one| rules.is_numbered(&one.column.name)) {
+            let message = "LIKE … INCLUDING IDENTITY is not supported for a table with identities";
+            return Err(SqlError::unsupported(message));
+        }
         for ShapeColumn { column, .. } in columns {
             if self.columns.iter().any(|other| other.column.name == column.name) {
                 let message = format!("column \"{}\" is named twice", column.name);
@@ -247,7 +319,13 @@ impl TableShape {
     ///
     /// # Errors
     /// The parts do not fit together.
-    pub(crate) fn finish(mut self, table: &str, span: Span) -> Result<Defined, SqlError> {
+    pub(crate) fn finish(
+        mut self,
+        table: &str,
+        is_taken: &dyn Fn(&str) -> bool,
+        span: Span,
+    ) -> Result<Defined, SqlError> {
+        let sequences = self.sequences(table, is_taken)?;
         let key = std::mem::take(&mut self.key);
         let mut columns: Vec<_> = self.columns.into_iter().map(|one| one.column).collect();
         // As in PostgreSQL, being in the primary key makes a column NOT NULL.
@@ -269,7 +347,38 @@ impl TableShape {
             false => Schema::new(columns, &key),
         };
         let schema = schema.map_err(|error| SqlError::from(error).at(span))?;
-        Ok(Defined { schema, indexes: index_specs(table, self.indexes), rules: self.rules })
+        let (indexes, rules) = (index_specs(table, self.indexes), self.rules);
+        Ok(Defined { schema, indexes, rules, sequences })
+    }
+
+    /// Gives names to the sequences of new columns: PostgreSQL's, with a number if it is taken.
+    pub(crate) fn sequences(
+        &mut self,
+        table: &str,
+        is_taken: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<NewSequence>, SqlError> {
+        let mut sequences: Vec<NewSequence> = Vec::new();
+        for Numbered { column, kind, options, is_identity } in std::mem::take(&mut self.numbered) {
+            // A column may be dropped in the statement that has added it.
+            if !self.columns.iter().any(|one| one.column.name == column) {
+                continue;
+            }
+            let usual = format!("{table}_{column}_seq");
+            let others = (1..).map(|number| format!("{usual}{number}"));
+            let is_free = |name: &String| {
+                !is_taken(name) && !sequences.iter().any(|other| other.name == *name)
+            };
+            let name = std::iter::once(usual.clone()).chain(others).find(is_free).unwrap_or(usual);
+            self.rules.rename_sequence(&marked(&column), &name);
+            for one in &mut self.columns {
+                one.using = one.using.take().map(|using| renamed(&using, &marked(&column), &name));
+            }
+            let owner = Owner { table: table.to_owned(), column, is_identity };
+            let definition =
+                Definition::of_column(kind, &Options::of(None, &options, None)?, owner)?;
+            sequences.push(NewSequence { name, definition });
+        }
+        Ok(sequences)
     }
 }
 
@@ -324,14 +433,58 @@ struct Described {
     is_key: bool,
     /// It is unique, perhaps under a name.
     unique: Option<Option<String>>,
+    numbered: Option<Numbered>,
+}
+
+/// The name that the sequence of a column has before it has one.
+fn marked(column: &str) -> String {
+    format!("\u{1}{column}")
+}
+
+fn numbered(
+    column: &str,
+    data_type: DataType,
+    options: &[SequenceOptions],
+) -> Result<Numbered, SqlError> {
+    let kind = Whole::of(data_type).map_err(|_| {
+        let message = "identity column type must be smallint, integer, or bigint";
+        SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::InvalidParameter)
+    })?;
+    let options = options.to_vec();
+    Ok(Numbered { column: column.to_owned(), kind, options, is_identity: true })
+}
+
+/// The type of a column that is declared as `serial`, or as one of its kin.
+fn serial(data_type: &SqlType) -> Option<(SqlType, Whole)> {
+    let SqlType::Custom(name, marks) = data_type else { return None };
+    let [part] = name.0.as_slice() else { return None };
+    if !marks.is_empty() {
+        return None;
+    }
+    match part.as_ident().map(names::fold)?.as_str() {
+        "smallserial" | "serial2" => Some((SqlType::SmallInt(None), Whole::Smallint)),
+        "serial" | "serial4" => Some((SqlType::Integer(None), Whole::Integer)),
+        "bigserial" | "serial8" => Some((SqlType::BigInt(None), Whole::Bigint)),
+        _ => None,
+    }
 }
 
 fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlError> {
     let span = definition.name.span;
     let name = names::fold(&definition.name);
-    let data_type = types::column_type(&definition.data_type).map_err(|error| error.at(span))?;
     let (mut nullable, mut is_key, mut said_null) = (true, false, false);
-    let mut unique = None;
+    let (mut unique, mut of_sequence) = (None, None);
+    let data_type = match serial(&definition.data_type) {
+        Some((data_type, kind)) => {
+            rules.number(&name, &marked(&name), None).map_err(|error| error.at(span))?;
+            let (options, is_identity) = (Vec::new(), false);
+            of_sequence = Some(Numbered { column: name.clone(), kind, options, is_identity });
+            nullable = false;
+            types::column_type(&data_type)
+        }
+        None => types::column_type(&definition.data_type),
+    };
+    let data_type = data_type.map_err(|error| error.at(span))?;
     for option in &definition.options {
         match &option.option {
             ColumnOption::NotNull => nullable = false,
@@ -347,6 +500,24 @@ fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlErr
                 sequence_options: None,
                 ..
             } => rules.add_generated(&name, expr)?,
+            ColumnOption::Generated {
+                generated_as: generated_as @ (GeneratedAs::Always | GeneratedAs::ByDefault),
+                generation_expr: None,
+                sequence_options,
+                ..
+            } => {
+                if of_sequence.is_some() {
+                    let message = format!("multiple identity specifications for column \"{name}\"");
+                    return Err(SqlError::new(SqlErrorKind::Syntax, message).at(span));
+                }
+                let options = sequence_options.as_deref().unwrap_or_default();
+                let one = numbered(&name, data_type, options).map_err(|error| error.at(span))?;
+                let always = *generated_as == GeneratedAs::Always;
+                let done = rules.number(&name, &marked(&name), Some(always));
+                done.map_err(|error| error.at(span))?;
+                of_sequence = Some(one);
+                nullable = false;
+            }
             ColumnOption::ForeignKey(key) => {
                 rules.add_foreign_key(Written::of_column(&name, option.name.as_ref(), key));
             }
@@ -361,7 +532,7 @@ fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlErr
                 .at(span)
                 .with_hint(Some(
                     "a column can be NOT NULL, UNIQUE and PRIMARY KEY, and have DEFAULT, CHECK, \
-                     REFERENCES and GENERATED ALWAYS AS (…) STORED"
+                     REFERENCES, GENERATED ALWAYS AS (…) STORED and GENERATED … AS IDENTITY"
                         .to_owned(),
                 )));
             }
@@ -372,7 +543,7 @@ fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlErr
         return Err(SqlError::new(SqlErrorKind::Schema, message).at(span));
     }
     let column = Column { name, data_type, nullable: nullable && !is_key };
-    Ok(Described { column, is_key, unique })
+    Ok(Described { column, is_key, unique, numbered: of_sequence })
 }
 
 fn key_column(column: &IndexColumn) -> Result<String, SqlError> {

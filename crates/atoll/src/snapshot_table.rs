@@ -98,6 +98,11 @@ impl SnapshotTable {
         self.table.serial
     }
 
+    /// As [`Table::serial`](crate::Table::serial).
+    pub fn serial_number(&self) -> u64 {
+        self.table.serial.0
+    }
+
     /// Its options, as the engine has encoded them.
     pub(crate) fn encoded_options(&self) -> &[u8] {
         &self.table.options

@@ -65,6 +65,11 @@ impl Table {
         Arc::as_ptr(&self.core).addr()
     }
 
+    /// The number that tells it from every other table that the database has had.
+    pub fn serial(&self) -> u64 {
+        self.core.serial().0
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         self.core.name()
@@ -117,7 +122,14 @@ impl Table {
         if !self.schema().is_keyless() || rows.is_empty() || !rows.len().is_multiple_of(width) {
             return;
         }
-        let numbers = self.number_rows(rows.len() / width)..;
+        let first = self.number_rows(rows.len() / width);
+        self.number_from(rows, first);
+    }
+
+    /// As [`Table::number_in`], with numbers that were given before, the first of which is this.
+    pub fn number_from(&self, rows: &mut [Value], first: i64) {
+        let width = self.schema().columns().len();
+        let numbers = first..;
         for (row, number) in rows.chunks_mut(width).zip(numbers) {
             if let [.., last @ Value::Null] = row {
                 *last = Value::Int64(number);

@@ -3,17 +3,20 @@
 use atoll::{Catalog, Table, TableOptions, Transaction};
 use sqlparser::ast::{
     AlterIndexOperation, AlterTable, CascadeOption, CreateIndex, ObjectName, Statement, Truncate,
+    TruncateIdentityOption,
 };
 use sqlparser::tokenizer::Span;
 
 use super::views::become_all;
-use super::{Outcome, SqlSession, Target};
+use super::{Outcome, SqlSession, Target, sequences};
 use crate::alter::{Alteration, Altered, index_name, unknown};
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
 use crate::prepared::query::Binder;
 use crate::prepared::run::{self, How};
 use crate::scope::Scope;
+use crate::sequence::context;
+use crate::sequence::owned::{Changed, owned};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
 use crate::view::View;
@@ -185,6 +188,12 @@ impl SqlSession {
             tables.push(names::find_table(&scope, &one.0, Span::empty())?);
         }
         tables.iter().try_for_each(|table| self.check_none_pending(table, "TRUNCATE"))?;
+        let mut restarted = Vec::new();
+        if truncate.identity == Some(TruncateIdentityOption::Restart) {
+            for table in &tables {
+                restarted.extend(owned(&scope.catalog, table.name())?);
+            }
+        }
         let is_durable = scope.db.durability().is_some();
         self.define(&mut |transaction| {
             tables.iter().try_for_each(|table| transaction.lock_table(table))?;
@@ -198,6 +207,13 @@ impl SqlSession {
                 let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
                 transaction.drop_table(old)?;
                 transaction.create_table(old.name(), old.schema().clone(), &options)?;
+            }
+            for (object, definition) in &restarted {
+                let mut definition = definition.clone();
+                definition.restart(definition.start);
+                let gone = Changed { object: object.clone(), new: None };
+                sequences::change(transaction, &gone)?;
+                sequences::create(transaction, object.name(), &definition)?;
             }
             Ok(())
         })?;
@@ -261,15 +277,21 @@ impl SqlSession {
 pub(super) fn remake(
     transaction: &mut Transaction,
     binder: &Binder<'_>,
-    Altered { old, new, values, unchecked, .. }: &Altered,
+    Altered { old, new, values, unchecked, sequences: changed, .. }: &Altered,
     began: &Began,
 ) -> Result<(), ApplyError> {
     transaction.drop_table(old)?;
     let table = transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
+    changed.iter().try_for_each(|one| sequences::change(transaction, one))?;
+    new.sequences
+        .iter()
+        .try_for_each(|one| sequences::create(transaction, &one.name, &one.definition))?;
     let copy = binder.copy(old, &table, values.clone(), unchecked)?;
     let around = copy.surroundings(&[], began.clone())?;
     let around = around.unwrap_or_else(|_| Surroundings::of_nothing(began.clone()));
-    match run::run(&copy, &around, transaction, How::serializable(binder.interrupt)) {
+    let how = How::serializable(binder.interrupt);
+    let catalog = transaction.catalog();
+    match context::within(catalog, || run::run(&copy, &around, transaction, how)) {
         Ok(_) => Ok(()),
         Err(Stop::Transaction(end)) => Err(end.into()),
         Err(Stop::Error(error)) => Err(error.into()),

@@ -13,6 +13,7 @@ mod outcome;
 mod prepare;
 mod ready;
 mod scope;
+mod sequences;
 mod tables;
 mod tables_as;
 mod transactions;
@@ -32,9 +33,10 @@ use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};
 use crate::load::Source;
 use crate::parse::{self, ALTER_VIEW, StatementTokens};
-use crate::prepared::cache::Kept;
+use crate::prepared::cache::{Kept, Shared};
 use crate::result::QueryResult;
 use crate::rows::Params;
+use crate::sequence::context::{self, Context};
 use crate::settings::{self, Assignment, Setting, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
@@ -71,6 +73,8 @@ pub struct SqlSession {
     kept: Option<Kept>,
     /// Whether the running statement may return rows as they are read.
     streams: bool,
+    /// The numbers that it has got of sequences.
+    context: Arc<Context>,
     /// The statements of `PREPARE`.
     named: HashMap<String, Arc<PreparedStatement>>,
 }
@@ -88,8 +92,15 @@ impl SqlSession {
 
     fn on(target: Target) -> Self {
         let (isolation, read_only) = (Isolation::ReadCommitted, false);
+        let context = match &target {
+            Target::Database { db, .. } => {
+                Context::on_database(db.clone(), Arc::clone(&Shared::of(db).sequences))
+            }
+            Target::Snapshot(_) => Context::on_snapshot(),
+        };
         Self {
             target,
+            context,
             settings: Settings::default(),
             isolation,
             read_only,
@@ -233,7 +244,7 @@ impl SqlSession {
         run: impl FnOnce(&mut Self) -> Result<R, SqlError>,
     ) -> Result<R, SqlError> {
         self.begin_statement()?;
-        let done = run(self);
+        let done = run(self).and_then(|done| self.keep_numbers().map(|()| done));
         if done.is_err() {
             self.fail();
         }
@@ -246,8 +257,28 @@ impl SqlSession {
         self.check_owner()?;
         self.wake()?;
         zone::set(self.settings.now().zone);
+        let (catalog, is_read_only) = match &self.target {
+            Target::Database { open: Some(open), .. } => {
+                (open.has_definitions().then(|| open.catalog()), open.is_read_only())
+            }
+            Target::Database { open: None, .. } => (None, self.read_only),
+            Target::Snapshot(_) => (None, true),
+        };
+        self.context.begin(catalog, is_read_only);
+        context::set(Some(&self.context));
         self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);
         Ok(())
+    }
+
+    /// Writes the rows of sequences that a query has left (`SEQUENCE-2`).
+    fn keep_numbers(&mut self) -> Result<(), SqlError> {
+        if !self.context.has_pending() {
+            return Ok(());
+        }
+        match &mut self.target {
+            Target::Database { open: Some(open), .. } => open.write_sequences(&self.context),
+            _ => self.context.store_pending(),
+        }
     }
 
     /// Notes that a statement of the open transaction has failed.
@@ -307,6 +338,12 @@ impl SqlSession {
             }
             Statement::AlterIndex { name, operation } => {
                 self.in_turn(|session| session.alter_index(&name, &operation))
+            }
+            Statement::CreateSequence { .. } => {
+                self.in_turn(|session| session.define_sequence(&statement))
+            }
+            Statement::Drop { object_type: ObjectType::Sequence, .. } => {
+                self.in_turn(|session| session.drop_sequences(&statement))
             }
             Statement::Truncate(truncate) => self.in_turn(|session| session.truncate(&truncate)),
             Statement::Insert(_) => self.writable("INSERT").and_then(never),
@@ -493,7 +530,8 @@ fn unsupported(statement: &Statement) -> SqlError {
     let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
         "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
-         INDEX, ALTER INDEX, DROP INDEX, CREATE VIEW, ALTER VIEW, DROP VIEW, COMMENT, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
+         INDEX, ALTER INDEX, DROP INDEX, CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE, CREATE \
+         VIEW, ALTER VIEW, DROP VIEW, COMMENT, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
          SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))

@@ -7,7 +7,7 @@ use sqlparser::tokenizer::Span;
 use super::alter::remake;
 use super::bound::{BINDINGS_MAX, is_of_an_older_table};
 use super::views::drop_dependent;
-use super::{Outcome, SqlSession, Target};
+use super::{Outcome, SqlSession, Target, sequences};
 use crate::alter::{Alteration, Altered};
 use crate::ddl;
 use crate::declared::Declared;
@@ -16,6 +16,7 @@ use crate::foreign::{define, references};
 use crate::foreign_key::ForeignKey;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
+use crate::sequence::owned::{Changed, owned};
 use crate::txn::read_only;
 use crate::view::{View, follow};
 use crate::{comments, names, needed};
@@ -42,7 +43,10 @@ impl SqlSession {
                 parents.iter().try_for_each(|parent| transaction.lock_table(parent))?;
                 transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
                 // A program may have dropped another of this name, without SQL.
-                comments::dropped(transaction, &new.name)
+                comments::dropped(transaction, &new.name)?;
+                new.sequences
+                    .iter()
+                    .try_for_each(|one| sequences::create(transaction, &one.name, &one.definition))
             });
             made.map_err(|error| error.at(span))?;
         }
@@ -103,6 +107,12 @@ impl SqlSession {
                 let name = altered.old.name();
                 let parts = |all: &mut _| altered.name_parts(all);
                 comments::follow(transaction, (name, name), &altered.columns, parts)?;
+            }
+            for table in &tables {
+                for (object, _) in owned(&transaction.catalog(), table.name())? {
+                    sequences::check_not_asked(&transaction.catalog(), object.name(), &names)?;
+                    sequences::change(transaction, &Changed { object, new: None })?;
+                }
             }
             for table in &tables {
                 transaction.drop_table(table)?;

@@ -16,6 +16,8 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::live::{EXCLUDED, TARGET};
 use crate::prepared::query::Binder;
 use crate::prepared::{Unbound, parameters};
+use crate::sequence::mentions::changes_sequence;
+use crate::sequence::syntax::{self, Overriding};
 use crate::short::columns::value_types;
 use crate::short::compile::{Compiler, NotShort};
 use crate::short::plan::Node;
@@ -32,6 +34,7 @@ impl Binder<'_> {
         let declared = Declared::of(target.table.schema())?;
         let columns =
             names::target_columns(&target.table, insert.columns.iter().map(names::column_name))?;
+        let overriding = syntax::overriding(insert);
         // Without a list, the last columns may be left away.
         let names_none = insert.columns.is_empty();
         let is_plain = |source: &Query| {
@@ -41,14 +44,15 @@ impl Binder<'_> {
             // DEFAULT VALUES.
             None => {
                 let row = Row { written: &[], columns: &[] };
-                Source::Written(self.written(&[row], &declared, &target.table, compiler)?)
+                Source::Written(self.written(&[row], (&declared, None), &target.table, compiler)?)
             }
             Some((source, SetExpr::Values(values))) if is_plain(source) => {
                 let rows = written_rows(values, &columns, names_none)?;
-                Source::Written(self.written(&rows, &declared, &target.table, compiler)?)
+                let rules = (&declared, overriding);
+                Source::Written(self.written(&rows, rules, &target.table, compiler)?)
             }
             Some((source, _)) => {
-                let into = (&target.table, &declared);
+                let into = (&target.table, &declared, overriding);
                 self.delivered(source, (&columns, names_none), into, compiler)?
             }
         };
@@ -111,7 +115,7 @@ impl Binder<'_> {
         compiler: &mut Compiler,
     ) -> Result<Vec<Cell>, Unbound> {
         let row = Row { written: &[], columns: &[] };
-        let rows = self.written(&[row], declared, table, compiler)?;
+        let rows = self.written(&[row], (declared, None), table, compiler)?;
         Ok(rows.into_iter().next().unwrap_or_default())
     }
 
@@ -119,7 +123,7 @@ impl Binder<'_> {
     fn written(
         &self,
         given: &[Row<'_>],
-        declared: &Declared,
+        (declared, overriding): (&Declared, Option<Overriding>),
         table: &Table,
         compiler: &mut Compiler,
     ) -> Result<Vec<Vec<Cell>>, Unbound> {
@@ -129,22 +133,39 @@ impl Binder<'_> {
         let mut rows = Vec::with_capacity(given.len());
         // Expressions that are bound together, with their places.
         let mut others: Vec<(usize, usize, Expr)> = Vec::new();
+        // Defaults that are bound, once for all rows.
+        let mut bound: Vec<Option<Cell>> = vec![None; defaults.len()];
         for Row { written, columns } in given {
-            let mut exprs: Vec<Option<&Expr>> = defaults.iter().map(Option::as_ref).collect();
+            let mut exprs: Vec<Option<&Expr>> = vec![None; defaults.len()];
             for (expr, column) in written.iter().zip(*columns) {
                 if !is_default(expr) {
                     not_generated(declared, schema, *column).map_err(|e| e.at(expr.span()))?;
-                    exprs[*column] = Some(expr);
+                    if takes_value(declared, schema, *column, overriding)
+                        .map_err(|e| e.at(expr.span()))?
+                    {
+                        exprs[*column] = Some(expr);
+                    }
                 }
             }
             let mut row = Vec::with_capacity(exprs.len());
             for (column, expr) in exprs.into_iter().enumerate() {
-                row.push(match expr {
-                    None => Cell::Value(Value::Null),
-                    Some(expr) => cell(expr, schema, column, compiler)?.unwrap_or_else(|| {
+                row.push(match (expr, &defaults[column]) {
+                    (None, None) => Cell::Value(Value::Null),
+                    (Some(expr), _) => cell(expr, schema, column, compiler)?.unwrap_or_else(|| {
                         others.push((rows.len(), column, expr.clone()));
                         Cell::Value(Value::Null)
                     }),
+                    (None, Some(default)) => match &bound[column] {
+                        Some(cell) => cell.clone(),
+                        None => {
+                            let one = match cell(default, schema, column, compiler)? {
+                                Some(one) => Some(one),
+                                None => self.cells(vec![default.clone()], compiler)?.pop(),
+                            };
+                            let one = one.unwrap_or(Cell::Value(Value::Null));
+                            bound[column].insert(one).clone()
+                        }
+                    },
                 });
             }
             rows.push(row);
@@ -201,7 +222,7 @@ impl Binder<'_> {
         &self,
         query: &Query,
         (columns, names_none): (&[usize], bool),
-        (table, declared): (&Table, &Declared),
+        (table, declared, overriding): (&Table, &Declared, Option<Overriding>),
         compiler: &mut Compiler,
     ) -> Result<Source, Unbound> {
         let plan = self.plan(Statement::Query(Box::new(query.clone())), None)?;
@@ -218,9 +239,15 @@ impl Binder<'_> {
         columns.iter().try_for_each(|column| not_generated(declared, schema, *column))?;
         let short = compiler.plan(&plan).and_then(|node| Ok((node, value_types(&plan)?)));
         let row = Row { written: &[], columns: &[] };
-        let row = self.written(&[row], declared, table, compiler)?.swap_remove(0);
+        let row = self.written(&[row], (declared, None), table, compiler)?.swap_remove(0);
+        let mut filled = Vec::with_capacity(columns.len());
+        for column in columns {
+            if takes_value(declared, schema, *column, overriding)? {
+                filled.push(*column);
+            }
+        }
         let is_other = |(at, cell): &(usize, Cell)| {
-            !columns.contains(at) && !matches!(cell, Cell::Value(Value::Null))
+            !filled.contains(at) && !matches!(cell, Cell::Value(Value::Null))
         };
         let defaults = row.into_iter().enumerate().filter(is_other).collect();
         let (columns, query) = (columns.to_vec(), Box::new(query.clone()));
@@ -252,6 +279,7 @@ impl Binder<'_> {
             }
             OnConflictAction::DoUpdate(update) => {
                 let (columns, values) = assignments(table, declared, &update.assignments)?;
+                let values_ask = values.iter().any(changes_sequence);
                 let excluded = relation(EXCLUDED, Ident::new("excluded"));
                 let from = vec![target.relation(TARGET), excluded];
                 let query = select(named(values).collect(), from, update.selection.clone());
@@ -260,7 +288,8 @@ impl Binder<'_> {
                     return Err(NotShort::new("a subquery in ON CONFLICT").into());
                 }
                 let columns = columns.into_iter().zip(value_types(&plan)?).collect();
-                let new = NewValues::new(table, node, columns, returning);
+                let asks = values_ask || update.selection.as_ref().is_some_and(changes_sequence);
+                let new = NewValues::new(table, node, columns, (returning, asks));
                 Some(new.with_key(table).with_checks(checks))
             }
         };
@@ -285,6 +314,35 @@ pub(crate) fn not_generated(
     Err(SqlError::new(SqlErrorKind::Constraint, message)
         .with_cause(Cause::GeneratedColumn)
         .with_detail(format!("Column \"{name}\" is a generated column.")))
+}
+
+/// Whether a column takes a value that is given for it: one that is numbered may not.
+///
+/// # Errors
+/// It is always numbered.
+fn takes_value(
+    declared: &Declared,
+    schema: &Schema,
+    column: usize,
+    overriding: Option<Overriding>,
+) -> Result<bool, SqlError> {
+    let name = &schema.columns()[column].name;
+    match (declared.identities.get(name), overriding) {
+        (Some(true), None) => {
+            let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+            Err(SqlError::new(SqlErrorKind::Constraint, message)
+                .with_cause(Cause::GeneratedColumn)
+                .with_detail(always_numbered(name))
+                .with_hint(Some("Use OVERRIDING SYSTEM VALUE to override.".to_owned())))
+        }
+        (Some(_), Some(Overriding::User)) => Ok(false),
+        _ => Ok(true),
+    }
+}
+
+/// What an error says of a column that is always numbered.
+pub(super) fn always_numbered(column: &str) -> String {
+    format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
 }
 
 /// A row that is written out: values of some columns.

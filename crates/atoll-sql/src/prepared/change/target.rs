@@ -7,6 +7,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use super::insert::always_numbered;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 #[cfg(doc)]
@@ -163,6 +164,14 @@ pub(super) fn assignments(
             return Err(SqlError::new(SqlErrorKind::Constraint, message)
                 .with_cause(Cause::GeneratedColumn)
                 .with_detail(format!("Column \"{name}\" is a generated column."))
+                .at(ident.span));
+        }
+        let name = &schema.columns()[column].name;
+        if declared.identities.get(name) == Some(&true) && !is_default(value) {
+            let message = format!("column \"{name}\" can only be updated to DEFAULT");
+            return Err(SqlError::new(SqlErrorKind::Constraint, message)
+                .with_cause(Cause::GeneratedColumn)
+                .with_detail(always_numbered(name))
                 .at(ident.span));
         }
         let given = match (parameters::parameter(value), value) {
