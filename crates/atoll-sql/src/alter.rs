@@ -3,28 +3,30 @@
 //! A statement changes the shape of the table, part by part. Then the table is made anew in that
 //! shape, under its name, and the rows are copied; all of it is part of the transaction.
 
+mod altered;
+mod errors;
 mod follow;
+mod values;
 
-use atoll::{Column, DataType, Table, TableOptions};
+use atoll::{DataType, Table, TableOptions};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, CreateIndex, DropBehavior, Expr, GeneratedAs, Ident,
-    IndexColumn, IndexType, ObjectName, OrderByOptions, RenameTableNameKind, Spanned,
-    Value as SqlValue,
+    IndexType, ObjectName, RenameTableNameKind, Spanned, Value as SqlValue,
 };
 use sqlparser::tokenizer::Span;
 
+pub(crate) use self::altered::Altered;
+use self::errors::{is_identity, needed_by_generated, not_by_itself};
 use self::follow::follow;
-use crate::comments::Comments;
+use self::values::{as_it_was, assigned, cast, one_direction};
 use crate::ddl::NewTable;
-use crate::declared::{Declared, expression};
+use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
 use crate::prepared::query::Binder;
-use crate::quoted::quoted_if_needed;
 use crate::sequence::definition::{Definition, Owner};
 use crate::sequence::owned::{Changed, owned};
 use crate::table_shape::{Defined, TableShape};
-use crate::view::follow::Kept;
 use crate::{names, types};
 
 /// A table that gets another shape.
@@ -37,47 +39,6 @@ pub(crate) struct Alteration {
     /// The indexes and constraints that get another name.
     renamed: Vec<(String, String)>,
     span: Span,
-}
-
-/// A table as it becomes.
-pub(crate) struct Altered {
-    pub(crate) old: Table,
-    pub(crate) new: NewTable,
-    /// The value of each column, over a row of the old table.
-    pub(crate) values: Vec<Expr>,
-    /// The foreign keys that its rows have not been checked for, and the tables that they refer to.
-    pub(crate) unchecked: Vec<String>,
-    pub(crate) parents: Vec<Table>,
-    /// The columns that it keeps.
-    pub(crate) columns: Vec<Kept>,
-    /// See [`Alteration`].
-    pub(crate) cascades: bool,
-    renamed: Vec<(String, String)>,
-    /// The sequences of its columns that go, or get another owner.
-    pub(crate) sequences: Vec<Changed>,
-}
-
-impl Altered {
-    /// Gives the comments on indexes and constraints their new names, and drops those on what the
-    /// table has no more (`COMMENT-1`).
-    pub(crate) fn name_parts(&self, comments: &mut Comments) {
-        let indexes = &self.new.options.indexes;
-        let is_index = |name: &str| indexes.iter().any(|index| index.name == name);
-        let declared = Declared::of(&self.new.schema).unwrap_or_default();
-        let is_key = |name: &str| name.ends_with("_pkey");
-        for (of, is_here) in [
-            (&mut comments.indexes, &is_index as &dyn Fn(&str) -> bool),
-            (&mut comments.constraints, &|name| {
-                is_index(name) || is_key(name) || declared.has_constraint(name)
-            }),
-        ] {
-            let named = std::mem::take(of).into_iter().map(|(name, comment)| {
-                let renamed = self.renamed.iter().find(|(old, _)| *old == name);
-                (renamed.map_or(name, |(_, new)| new.clone()), comment)
-            });
-            *of = named.filter(|(name, _)| is_here(name)).collect();
-        }
-    }
 }
 
 impl Alteration {
@@ -269,14 +230,7 @@ impl Alteration {
             (None, None) => null(),
         });
         let values = values.collect();
-        let columns = shape.columns.iter().filter_map(|one| {
-            let origin = one.origin.as_ref()?;
-            let mut before = old.schema().columns().iter();
-            let before = before.find(|column| column.name == *origin)?;
-            let has_other_type = before.data_type != one.column.data_type;
-            Some(Kept { old: origin.clone(), new: one.column.name.clone(), has_other_type })
-        });
-        let columns = columns.collect();
+        let columns = altered::kept_columns(&old, &shape);
         let changed = shape.columns.iter().filter(|one| {
             let mut columns = old.schema().columns().iter();
             let origin = columns.find(|column| Some(&column.name) == one.origin.as_ref());
@@ -518,25 +472,6 @@ fn changed_sequences(
     Ok(changed)
 }
 
-fn is_identity(column: &str, table: &str) -> SqlError {
-    let message = format!("column \"{column}\" of relation \"{table}\" is an identity column");
-    SqlError::new(SqlErrorKind::Syntax, message)
-}
-
-/// The error of a column from which another one is computed.
-fn needed_by_generated(column: &str, generated: &[String], table: &str) -> SqlError {
-    let message =
-        format!("cannot drop column {column} of table {table} because other objects depend on it");
-    let depends = |one: &String| {
-        format!("column {one} of table {table} depends on column {column} of table {table}")
-    };
-    let detail = generated.iter().map(depends).collect::<Vec<_>>().join("\n");
-    SqlError::new(SqlErrorKind::Schema, message)
-        .with_cause(Cause::Needed)
-        .with_detail(detail)
-        .with_hint(Some("Use DROP ... CASCADE to drop the dependent objects too.".to_owned()))
-}
-
 /// The name of an index, and its place.
 pub(crate) fn index_name(name: &ObjectName) -> Result<(String, Span), SqlError> {
     // Indexes have the schema of their table.
@@ -547,60 +482,4 @@ pub(crate) fn index_name(name: &ObjectName) -> Result<(String, Span), SqlError> 
 pub(crate) fn unknown(what: &str, name: &str) -> SqlError {
     let message = format!("{what} \"{name}\" does not exist");
     SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::UnknownObject)
-}
-
-fn not_by_itself(column: &Column, wanted: DataType) -> SqlError {
-    let Column { name, data_type, .. } = column;
-    let message =
-        format!("column \"{name}\" of type {data_type} does not become {wanted} by itself");
-    SqlError::new(SqlErrorKind::Type, message)
-        .with_cause(Cause::OtherType)
-        .with_hint(Some(format!("say how: USING {}::{wanted}", quoted_if_needed(name))))
-}
-
-/// The value of a column of the old table, for one of this type.
-fn as_it_was(old: &Table, name: &str, wanted: DataType) -> Expr {
-    let value = Expr::Identifier(Ident::with_quote('"', name));
-    let columns = old.schema().columns();
-    match columns.iter().find(|one| one.name == name) {
-        Some(column) => assigned(value, column.data_type, wanted),
-        None => value,
-    }
-}
-
-/// A value of a type as a column of the wanted one gets it.
-fn assigned(value: Expr, from: DataType, wanted: DataType) -> Expr {
-    let is_text = |one| types::assigned(one) == DataType::Text;
-    if from == wanted || is_text(from) && is_text(wanted) { value } else { cast(value, wanted) }
-}
-
-/// A value as one of a type. A text is not cut where it is too long: the column refuses it.
-fn cast(value: Expr, wanted: DataType) -> Expr {
-    let cast = expression(&format!("CAST(NULL AS {})", types::assigned(wanted)));
-    let mut cast = cast.expect("types have names of SQL");
-    if let Expr::Cast { expr, .. } = &mut cast {
-        **expr = value;
-    }
-    cast
-}
-
-/// The columns of an index without their directions, which are those of the index or all reversed:
-/// an index is read in both ways.
-fn one_direction(columns: &[IndexColumn]) -> Result<Vec<IndexColumn>, SqlError> {
-    let is = |descending: bool| {
-        move |one: &IndexColumn| {
-            let OrderByOptions { asc, nulls_first } = one.column.options;
-            asc.unwrap_or(true) != descending && nulls_first.unwrap_or(descending) == descending
-        }
-    };
-    if !columns.iter().all(is(false)) && !columns.iter().all(is(true)) {
-        let message = "the columns of an index have one direction, with NULLs where it puts them";
-        let span = columns.first().map_or_else(Span::empty, |one| one.column.span());
-        return Err(SqlError::unsupported(message).at(span));
-    }
-    let plain = columns.iter().cloned().map(|mut one| {
-        one.column.options = OrderByOptions { asc: None, nulls_first: None };
-        one
-    });
-    Ok(plain.collect())
 }

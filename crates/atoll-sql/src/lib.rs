@@ -47,6 +47,7 @@ mod limits;
 mod literal;
 mod live;
 mod load;
+mod mark;
 mod moment;
 mod names;
 mod needed;

@@ -11,7 +11,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use crate::dialect::AtollDialect;
-use crate::parse::MARK;
+use crate::mark::MARK;
 
 fn is(token: &TokenWithSpan, wanted: Keyword) -> bool {
     matches!(&token.token, Token::Word(word) if word.keyword == wanted)

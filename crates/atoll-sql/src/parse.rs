@@ -17,6 +17,7 @@ use crate::dialect::AtollDialect;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign_syntax as syntax;
 use crate::like_clause;
+pub(crate) use crate::mark::MARK;
 use crate::object_syntax;
 use crate::question_marks;
 use crate::sequence::syntax as sequences;
@@ -24,9 +25,6 @@ use crate::wording::sentence;
 
 /// Deepest recursion of the parser, beyond what `depth` lets through.
 const NESTING_MAX: usize = 1024;
-
-/// Stands in the names that statements get inside (`NAME-1`). No name that is written has it.
-pub(crate) const MARK: char = '\u{1}';
 
 /// Longest name. One of a table or a column is shorter still.
 const NAME_BYTES_MAX: usize = 1024;

@@ -5,6 +5,7 @@ mod alter;
 mod bound;
 mod comments;
 mod constraints;
+mod definitions;
 mod describe;
 mod direct;
 mod idle;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use atoll::{Database, Snapshot};
-use sqlparser::ast::{ObjectType, Set, Statement};
+use sqlparser::ast::{Set, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::foreign_syntax::SetConstraints;
@@ -32,7 +33,7 @@ use crate::idle::Slot;
 use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};
 use crate::load::Source;
-use crate::parse::{self, ALTER_VIEW, StatementTokens};
+use crate::parse::{self, StatementTokens};
 use crate::prepared::cache::{Kept, Shared};
 use crate::result::QueryResult;
 use crate::rows::Params;
@@ -313,39 +314,6 @@ impl SqlSession {
                 }
                 Err(SqlError::unsupported("EXPLAIN shows the plans of queries and of changes"))
             }
-            Statement::CreateTable(create) => match &create.query {
-                Some(query) => self.in_turn(|session| session.create_table_as(&create, query)),
-                None => self.in_turn(|session| session.create_table(&create)),
-            },
-            Statement::Drop { object_type: ObjectType::Table, .. } => {
-                self.in_turn(|session| session.drop_tables(&statement))
-            }
-            Statement::CreateView(create) => self.in_turn(|session| session.create_view(&create)),
-            Statement::Drop { object_type: ObjectType::View, .. } => {
-                self.in_turn(|session| session.drop_views(&statement))
-            }
-            Statement::AlterTable(alter) if alter.table_type == Some(ALTER_VIEW) => {
-                self.in_turn(|session| session.alter_view(&alter, "ALTER VIEW"))
-            }
-            Statement::AlterTable(alter) => self.in_turn(|session| session.alter_table(&alter)),
-            Statement::Comment { object_type, object_name, comment, if_exists: false } => self
-                .in_turn(|session| {
-                    session.comment_on(object_type, &object_name, comment.as_deref())
-                }),
-            Statement::CreateIndex(create) => self.in_turn(|session| session.create_index(&create)),
-            Statement::Drop { object_type: ObjectType::Index, .. } => {
-                self.in_turn(|session| session.drop_indexes(&statement))
-            }
-            Statement::AlterIndex { name, operation } => {
-                self.in_turn(|session| session.alter_index(&name, &operation))
-            }
-            Statement::CreateSequence { .. } => {
-                self.in_turn(|session| session.define_sequence(&statement))
-            }
-            Statement::Drop { object_type: ObjectType::Sequence, .. } => {
-                self.in_turn(|session| session.drop_sequences(&statement))
-            }
-            Statement::Truncate(truncate) => self.in_turn(|session| session.truncate(&truncate)),
             Statement::Insert(_) => self.writable("INSERT").and_then(never),
             Statement::Update(_) => self.writable("UPDATE").and_then(never),
             Statement::Delete(_) => self.writable("DELETE").and_then(never),
@@ -408,7 +376,7 @@ impl SqlSession {
             }
             Statement::Commit { chain: false, .. } => self.commit(),
             Statement::Rollback { chain: false, savepoint: None } => self.rollback(),
-            other => Err(unsupported(&other)),
+            other => self.define_object(other),
         }
     }
 
@@ -517,22 +485,4 @@ impl SqlSession {
 /// A change of rows on a session that can make it is bound and does not come here.
 fn never(_: &Database) -> Result<Outcome, SqlError> {
     Err(SqlError::unsupported("a change of rows is not supported here"))
-}
-
-/// The error for a statement that is not carried out.
-fn unsupported(statement: &Statement) -> SqlError {
-    let text = statement.to_string();
-    let words: Vec<&str> = text
-        .split_whitespace()
-        .take_while(|word| word.chars().all(|c| c.is_ascii_uppercase()))
-        .take(2)
-        .collect();
-    let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
-    SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
-         INDEX, ALTER INDEX, DROP INDEX, CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE, CREATE \
-         VIEW, ALTER VIEW, DROP VIEW, COMMENT, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
-         SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
-            .to_owned(),
-    ))
 }
