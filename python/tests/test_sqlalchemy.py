@@ -343,6 +343,11 @@ def test_what_there_is(engine):
             call("owner")
     with pytest.raises(exc.NoSuchTableError):
         found.get_columns("missing")
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE VIEW named AS SELECT id FROM owner"))
+    found = sa.inspect(engine)
+    assert found.get_view_names() == found.get_view_names("public") == ["named"]
+    assert found.get_table_names() == ["account", "owner"]
     metadata = sa.MetaData()
     metadata.reflect(engine)
     assert metadata.tables["owner"].primary_key.columns.keys() == ["id"]
