@@ -1,6 +1,6 @@
 //! Definitions that concern views: what they read gets another shape or is dropped (`VIEW-3`).
 
-use atoll::Catalog;
+use atoll::{Catalog, Table};
 
 use super::{KIND, View};
 use crate::error::{SqlError, SqlErrorKind};
@@ -57,28 +57,37 @@ pub(crate) fn described(catalog: &Catalog, name: &str) -> String {
 /// As [`View::of`].
 pub(crate) fn dependent(catalog: &Catalog, on: &[&str]) -> Result<Vec<Dependent>, SqlError> {
     let views = View::all(catalog)?;
-    let mut found: Vec<Dependent> = Vec::new();
-    // The last is looked at first, as PostgreSQL does: a view, what depends on it, the next view.
-    let mut left: Vec<Dependent> = Vec::new();
-    let readers = |relation: &str| {
-        let on = described(catalog, relation);
-        let of = views.iter().rev().filter(|(_, view)| view.relations().any(|one| one == relation));
-        let dependent =
-            of.map(|(object, _)| Dependent { view: object.name().to_owned(), on: on.clone() });
-        dependent.collect::<Vec<_>>()
-    };
-    for relation in on {
-        left.extend(readers(relation));
-        while let Some(one) = left.pop() {
-            let is_known =
-                on.contains(&one.view.as_str()) || found.iter().any(|other| other.view == one.view);
-            if !is_known {
-                left.extend(readers(&one.view));
-                found.push(one);
+    let mut search = Search { catalog, views: &views, roots: on, found: Vec::new() };
+    on.iter().for_each(|relation| search.visit(relation));
+    search.found.reverse();
+    Ok(search.found)
+}
+
+/// The search for dependent views in the order of PostgreSQL: from the last view to the first, each
+/// behind what depends on it; an error tells them in the reverse order.
+struct Search<'s> {
+    catalog: &'s Catalog,
+    views: &'s [(&'s Table, View)],
+    roots: &'s [&'s str],
+    found: Vec<Dependent>,
+}
+
+impl Search<'_> {
+    fn visit(&mut self, relation: &str) {
+        for (object, view) in self.views.iter().rev() {
+            let name = object.name();
+            let mut known = self.found.iter();
+            if self.roots.contains(&name)
+                || known.any(|one| one.view == name)
+                || !view.relations().any(|one| one == relation)
+            {
+                continue;
             }
+            self.visit(name);
+            let on = described(self.catalog, relation);
+            self.found.push(Dependent { view: name.to_owned(), on });
         }
     }
-    Ok(found)
 }
 
 /// What becomes of views when a relation gets another shape.

@@ -24,7 +24,7 @@ fn errors_tell_what_depends_on_what() {
         (
             "DROP TABLE t",
             "cannot drop table t because other objects depend on it",
-            "view v depends on table t\nview x depends on view v\nview w depends on table t",
+            "view v depends on table t\nview w depends on table t\nview x depends on view w",
             cascade,
         ),
         (
