@@ -14,6 +14,7 @@ mod first_statement;
 mod foreign_keys;
 mod infer;
 mod isolation;
+mod keyless;
 mod limits;
 mod lists;
 mod locks;
@@ -22,6 +23,7 @@ mod partitions;
 mod pgbench;
 mod prepared;
 mod queries;
+mod sequences;
 mod statements;
 mod types;
 
