@@ -81,10 +81,13 @@ pub(crate) fn new_table(
     Ok(Some(NewTable { name, schema, options, sequences }))
 }
 
+/// Finds the table of a name.
+type Find<'f> = dyn Fn(&ObjectName) -> Result<Table, SqlError> + 'f;
+
 /// What a statement defines for a table of this name, perhaps like others.
 fn defined(
     statement: &CreateTable,
-    (find, is_taken): (&dyn Fn(&ObjectName) -> Result<Table, SqlError>, &dyn Fn(&str) -> bool),
+    (find, is_taken): (&Find<'_>, &dyn Fn(&str) -> bool),
     table: &str,
     span: Span,
 ) -> Result<Defined, SqlError> {
@@ -205,7 +208,9 @@ mod tests {
             UNIQUE (b), UNIQUE (c, b), CONSTRAINT t_b_key1 UNIQUE (a), INDEX \"Second\" (c, a),
             INDEX again (c))";
         let Statement::CreateTable(create) = crate::parse::one(sql).unwrap() else { panic!() };
-        let indexes = defined(&create, (&|_| panic!("LIKE"), &|_| false), "t", Span::empty()).unwrap().indexes;
+        let indexes = defined(&create, (&|_| panic!("LIKE"), &|_| false), "t", Span::empty())
+            .unwrap()
+            .indexes;
         let found: Vec<_> = indexes
             .iter()
             .map(|one| (one.name.as_str(), one.columns.join(" "), one.unique))

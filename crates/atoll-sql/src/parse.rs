@@ -16,7 +16,7 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign_syntax as syntax;
 use crate::like_clause;
 use crate::question_marks;
-use crate::sequence::syntax as sequences;
+use crate::sequence_syntax as sequences;
 use crate::wording::sentence;
 
 /// Deepest recursion of the parser, beyond what `depth` lets through.

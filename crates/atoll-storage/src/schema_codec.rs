@@ -9,7 +9,8 @@
 //! All integers are little-endian. The bytes come from shared memory, so decoding trusts nothing.
 
 use crate::types::{
-    COLUMNS_MAX, Column, DECLARED_BYTES_MAX, DataType, NAME_BYTES_MAX, OBJECT_NAME_BYTES_MAX, Schema,
+    COLUMNS_MAX, Column, DECLARED_BYTES_MAX, DataType, NAME_BYTES_MAX, OBJECT_NAME_BYTES_MAX,
+    Schema,
 };
 
 /// The bytes of a table's name and schema.

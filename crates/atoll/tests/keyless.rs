@@ -69,9 +69,11 @@ fn only_numbers_of_rows_have_their_name() {
     assert!(Schema::new(vec![number(), value()], &["v"]).is_err());
     assert!(Schema::new(vec![number(), value()], &[ROW_NUMBER]).is_err());
     assert!(Schema::new(vec![value(), number()], &["v"]).is_err());
-    assert!(Schema::new(vec![value(), number()], &[ROW_NUMBER]).unwrap() == {
-        Schema::keyless(vec![value()]).unwrap()
-    });
+    assert!(
+        Schema::new(vec![value(), number()], &[ROW_NUMBER]).unwrap() == {
+            Schema::keyless(vec![value()]).unwrap()
+        }
+    );
     assert!(Schema::keyless(Vec::new()).is_err());
     assert!(!Schema::new(vec![value()], &["v"]).unwrap().is_keyless());
 }

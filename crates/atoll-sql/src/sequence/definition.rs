@@ -2,11 +2,12 @@
 
 use atoll::{Column, DataType, Schema, Table};
 use serde::{Deserialize, Serialize};
-use sqlparser::ast::{DataType as SqlType, Expr, ObjectName, SequenceOptions, UnaryOperator, Value};
+use sqlparser::ast::{
+    DataType as SqlType, Expr, ObjectName, SequenceOptions, UnaryOperator, Value,
+};
 
-use super::syntax;
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::types;
+use crate::{sequence_syntax as syntax, types};
 
 /// The kind of such objects.
 pub(crate) const KIND: &str = "sequence";
@@ -159,8 +160,7 @@ impl Definition {
         let (kind, increment) = (options.kind.unwrap_or(Whole::Bigint), 1);
         let (last, called, owner) = (0, false, None);
         let (start, min, max, cache, cycle) = (0, 0, 0, 1, false);
-        let mut new =
-            Self { kind, start, increment, min, max, cache, cycle, owner, last, called };
+        let mut new = Self { kind, start, increment, min, max, cache, cycle, owner, last, called };
         new.set(options, true)?;
         new.restart(new.start);
         Ok(new)
@@ -221,9 +221,8 @@ impl Definition {
     /// Options that do not go together.
     pub(crate) fn alter(&mut self, options: &Options<'_>) -> Result<(), SqlError> {
         self.set(options, false)?;
-        match options.restart {
-            Some(at) => self.restart(at.unwrap_or(self.start)),
-            None => {}
+        if let Some(at) = options.restart {
+            self.restart(at.unwrap_or(self.start));
         }
         let Self { last, min, max, .. } = *self;
         if last < min {
@@ -256,18 +255,31 @@ impl Definition {
         let is_up = self.increment > 0;
         self.max = match options.max {
             Some(Some(max)) => max,
-            None if !is_new && !(retypes && was_default.1) => self.max,
-            _ => if is_up { greatest } else { -1 },
+            None if !(is_new || retypes && was_default.1) => self.max,
+            _ => {
+                if is_up {
+                    greatest
+                } else {
+                    -1
+                }
+            }
         };
         self.min = match options.min {
             Some(Some(min)) => min,
-            None if !is_new && !(retypes && was_default.0) => self.min,
-            _ => if is_up { 1 } else { least },
+            None if !(is_new || retypes && was_default.0) => self.min,
+            _ => {
+                if is_up {
+                    1
+                } else {
+                    least
+                }
+            }
         };
         let kind = self.kind.name();
         for (name, value) in [("MAXVALUE", self.max), ("MINVALUE", self.min)] {
             if !(least..=greatest).contains(&value) {
-                let message = format!("{name} ({value}) is out of range for sequence data type {kind}");
+                let message =
+                    format!("{name} ({value}) is out of range for sequence data type {kind}");
                 return Err(invalid(message));
             }
         }
@@ -277,7 +289,13 @@ impl Definition {
         }
         self.start = match options.start {
             Some(start) => start,
-            None if is_new => if is_up { min } else { max },
+            None if is_new => {
+                if is_up {
+                    min
+                } else {
+                    max
+                }
+            }
             None => self.start,
         };
         let start = self.start;

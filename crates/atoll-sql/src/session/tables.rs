@@ -16,7 +16,7 @@ use crate::foreign_key::ForeignKey;
 use crate::names;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
-use crate::sequence::owned::{Changed, owned};
+use crate::sequence::owned::{self, Changed};
 use crate::txn::read_only;
 
 /// Attempts of a definition that conflicts with others.
@@ -42,7 +42,7 @@ impl SqlSession {
                 transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
                 new.sequences
                     .iter()
-                    .try_for_each(|one| sequences::create(transaction, &one.name, &one.definition))
+                    .try_for_each(|one| owned::create(transaction, &one.name, &one.definition))
             });
             made.map_err(|error| error.at(span))?;
         }
@@ -93,9 +93,9 @@ impl SqlSession {
                 remake(transaction, &binder, &altered, &began)?;
             }
             for table in &tables {
-                for (object, _) in owned(&transaction.catalog(), table.name())? {
+                for (object, _) in owned::owned(&transaction.catalog(), table.name())? {
                     sequences::check_not_asked(&transaction.catalog(), object.name(), &names)?;
-                    sequences::change(transaction, &Changed { object, new: None })?;
+                    owned::change(transaction, &Changed { object, new: None })?;
                 }
             }
             Ok(tables.iter().try_for_each(|table| transaction.drop_table(table))?)

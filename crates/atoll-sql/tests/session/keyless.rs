@@ -93,7 +93,10 @@ fn every_scheme_keeps_all_rows() {
                 scope.spawn(move || {
                     let mut session = SqlSession::on_database(db);
                     for at in 0..20 {
-                        tag(&mut session, &format!("INSERT INTO t VALUES ({of}, 'x'), ({of}, NULL)"));
+                        tag(
+                            &mut session,
+                            &format!("INSERT INTO t VALUES ({of}, 'x'), ({of}, NULL)"),
+                        );
                         if at % 5 == 0 {
                             tag(&mut session, &format!("UPDATE t SET b = 'y' WHERE a = {of}"));
                         }

@@ -64,9 +64,8 @@ fn set(arguments: &[Literal]) -> Result<Literal, SqlError> {
         Some(Literal::Integer(value)) => i64::try_from(*value).ok(),
         _ => None,
     };
-    let value = value.ok_or_else(|| {
-        SqlError::new(SqlErrorKind::Type, "the value of a sequence is a bigint")
-    })?;
+    let value = value
+        .ok_or_else(|| SqlError::new(SqlErrorKind::Type, "the value of a sequence is a bigint"))?;
     let called = !matches!(arguments.get(2), Some(Literal::Bool(false)));
     context()?.set_value(name(arguments)?, value, called)?;
     Ok(Literal::Integer(value.into()))

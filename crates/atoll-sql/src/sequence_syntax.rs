@@ -37,7 +37,8 @@ pub(crate) fn statement(tokens: &[TokenWithSpan]) -> Option<Parsed<Statement>> {
     let alters = is(first, "alter") && is(second, "sequence");
     let is_temporary = is(second, "temp") || is(second, "temporary");
     let creates = is(first, "create")
-        && (is(second, "sequence") || is_temporary && words.next().is_some_and(|w| is(w, "sequence")));
+        && (is(second, "sequence")
+            || is_temporary && words.next().is_some_and(|w| is(w, "sequence")));
     if !alters && !creates {
         return None;
     }
@@ -178,7 +179,7 @@ fn place(option: &SequenceOptions) -> u8 {
 }
 
 /// The number behind `RESTART`, if a start stands for that; the inner `None` if there is none.
-pub(super) fn restart(start: &Expr) -> Option<Option<&Expr>> {
+pub(crate) fn restart(start: &Expr) -> Option<Option<&Expr>> {
     match start {
         Expr::Prefixed { prefix, value } if prefix.value == RESTART => {
             let is_given = **value != Expr::value(Value::Null);
@@ -189,7 +190,7 @@ pub(super) fn restart(start: &Expr) -> Option<Option<&Expr>> {
 }
 
 /// Whether `OWNED BY` names nothing.
-pub(super) fn is_none(owner: &ObjectName) -> bool {
+pub(crate) fn is_none(owner: &ObjectName) -> bool {
     matches!(owner.0.as_slice(), [part] if part.as_ident().is_some_and(|name| {
         name.quote_style.is_none() && name.value.eq_ignore_ascii_case("none")
     }))
