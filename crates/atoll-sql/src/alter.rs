@@ -3,48 +3,41 @@
 //! A statement changes the shape of the table, part by part. Then the table is made anew in that
 //! shape, under its name, and the rows are copied; all of it is part of the transaction.
 
+mod altered;
 mod columns;
+mod errors;
 mod follow;
+mod values;
 
-use atoll::{DataType, Table, TableOptions};
+use atoll::{Table, TableOptions};
 use sqlparser::ast::{
-    AlterTableOperation, CreateIndex, DropBehavior, Expr, Ident, IndexColumn, IndexType,
-    ObjectName, OrderByOptions, RenameTableNameKind, Spanned, Value as SqlValue,
+    AlterTableOperation, CreateIndex, DropBehavior, Expr, Ident, IndexType, ObjectName,
+    RenameTableNameKind, Spanned, Value as SqlValue,
 };
 use sqlparser::tokenizer::Span;
 
+pub(crate) use self::altered::Altered;
 use self::columns::changed_sequences;
 use self::follow::follow;
+use self::values::{as_it_was, one_direction};
 use crate::ddl::NewTable;
-use crate::declared::{Declared, expression};
+use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
+use crate::names;
 use crate::prepared::query::Binder;
-use crate::sequence::owned::Changed;
 use crate::table_shape::{Defined, TableShape};
-use crate::{names, types};
 
 /// A table that gets another shape.
 pub(crate) struct Alteration {
     old: Table,
     name: String,
     shape: TableShape,
-    /// Foreign keys of other tables that depend on what is dropped are dropped too.
+    /// Foreign keys of other tables, and views, that depend on what is dropped are dropped too.
     cascades: bool,
+    /// The indexes and constraints that get another name.
+    renamed: Vec<(String, String)>,
     span: Span,
-}
-
-/// A table as it becomes.
-pub(crate) struct Altered {
-    pub(crate) old: Table,
-    pub(crate) new: NewTable,
-    /// The value of each column, over a row of the old table.
-    pub(crate) values: Vec<Expr>,
-    /// The foreign keys that its rows have not been checked for, and the tables that they refer to.
-    pub(crate) unchecked: Vec<String>,
-    pub(crate) parents: Vec<Table>,
-    /// The sequences of its columns that go, or get another owner.
-    pub(crate) sequences: Vec<Changed>,
 }
 
 impl Alteration {
@@ -54,7 +47,8 @@ impl Alteration {
     /// What was declared of it cannot be read.
     pub(crate) fn of(old: Table, span: Span) -> Result<Self, SqlError> {
         let (name, shape) = (old.name().to_owned(), TableShape::of(&old)?);
-        Ok(Self { old, name, shape, cascades: false, span })
+        let (cascades, renamed) = (false, Vec::new());
+        Ok(Self { old, name, shape, cascades, renamed, span })
     }
 
     /// Carries out a part of `ALTER TABLE`.
@@ -166,7 +160,10 @@ impl Alteration {
     pub(crate) fn rename_index(&mut self, old: &str, new: &str) -> Result<(), SqlError> {
         let mut indexes = self.shape.indexes.iter_mut();
         match indexes.find(|one| one.name.as_deref() == Some(old)) {
-            Some(index) => index.name = Some(new.to_owned()),
+            Some(index) => {
+                index.name = Some(new.to_owned());
+                self.renamed.push((old.to_owned(), new.to_owned()));
+            }
             None => return Err(unknown("index", old).at(self.span)),
         }
         Ok(())
@@ -213,8 +210,8 @@ impl Alteration {
     /// # Errors
     /// The parts do not fit together; another table or index has the name.
     pub(crate) fn finish(self, binder: &Binder<'_>) -> Result<Altered, SqlError> {
-        let Self { old, name, mut shape, span, .. } = self;
-        if name != old.name() && binder.scope.table(&name).is_ok() {
+        let Self { old, name, mut shape, span, cascades, renamed } = self;
+        if name != old.name() && (binder.scope.has(&name) || binder.scope.table(&name).is_ok()) {
             let message = format!("table \"{name}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
                 .with_cause(Cause::TableExists)
@@ -232,6 +229,7 @@ impl Alteration {
             (None, None) => null(),
         });
         let values = values.collect();
+        let columns = altered::kept_columns(&old, &shape);
         let changed = shape.columns.iter().filter(|one| {
             let mut columns = old.schema().columns().iter();
             let origin = columns.find(|column| Some(&column.name) == one.origin.as_ref());
@@ -254,7 +252,7 @@ impl Alteration {
         let tablespace = Some(old.tablespace()).filter(|_| binder.scope.db.durability().is_some());
         let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
         let new = NewTable { name, schema, options, sequences: new_sequences };
-        Ok(Altered { old, new, values, unchecked, parents, sequences })
+        Ok(Altered { old, new, values, unchecked, parents, columns, cascades, renamed, sequences })
     }
 
     fn drop_constraint(&mut self, ident: &Ident, if_exists: bool) -> Result<(), SqlError> {
@@ -280,6 +278,7 @@ impl Alteration {
 
     fn rename_constraint(&mut self, old: &Ident, new: &Ident) -> Result<(), SqlError> {
         let (name, new) = (names::fold(old), names::fold(new));
+        self.renamed.push((name.clone(), new.clone()));
         if let Some(check) = self.shape.rules.constraint_name(&name) {
             *check = new;
             return Ok(());
@@ -317,51 +316,4 @@ pub(crate) fn index_name(name: &ObjectName) -> Result<(String, Span), SqlError> 
 pub(crate) fn unknown(what: &str, name: &str) -> SqlError {
     let message = format!("{what} \"{name}\" does not exist");
     SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::UnknownObject)
-}
-
-/// The value of a column of the old table, for one of this type.
-fn as_it_was(old: &Table, name: &str, wanted: DataType) -> Expr {
-    let value = Expr::Identifier(Ident::with_quote('"', name));
-    let columns = old.schema().columns();
-    match columns.iter().find(|one| one.name == name) {
-        Some(column) => assigned(value, column.data_type, wanted),
-        None => value,
-    }
-}
-
-/// A value of a type as a column of the wanted one gets it.
-fn assigned(value: Expr, from: DataType, wanted: DataType) -> Expr {
-    let is_text = |one| types::assigned(one) == DataType::Text;
-    if from == wanted || is_text(from) && is_text(wanted) { value } else { cast(value, wanted) }
-}
-
-/// A value as one of a type. A text is not cut where it is too long: the column refuses it.
-fn cast(value: Expr, wanted: DataType) -> Expr {
-    let cast = expression(&format!("CAST(NULL AS {})", types::assigned(wanted)));
-    let mut cast = cast.expect("types have names of SQL");
-    if let Expr::Cast { expr, .. } = &mut cast {
-        **expr = value;
-    }
-    cast
-}
-
-/// The columns of an index without their directions, which are those of the index or all reversed:
-/// an index is read in both ways.
-fn one_direction(columns: &[IndexColumn]) -> Result<Vec<IndexColumn>, SqlError> {
-    let is = |descending: bool| {
-        move |one: &IndexColumn| {
-            let OrderByOptions { asc, nulls_first } = one.column.options;
-            asc.unwrap_or(true) != descending && nulls_first.unwrap_or(descending) == descending
-        }
-    };
-    if !columns.iter().all(is(false)) && !columns.iter().all(is(true)) {
-        let message = "the columns of an index have one direction, with NULLs where it puts them";
-        let span = columns.first().map_or_else(Span::empty, |one| one.column.span());
-        return Err(SqlError::unsupported(message).at(span));
-    }
-    let plain = columns.iter().cloned().map(|mut one| {
-        one.column.options = OrderByOptions { asc: None, nulls_first: None };
-        one
-    });
-    Ok(plain.collect())
 }

@@ -23,6 +23,7 @@ use crate::scope::Scope;
 use crate::sequence::context::{self, Context};
 use crate::settings::Choice;
 use crate::sink::Sink;
+use crate::view::View;
 use crate::zone::{self, Zone};
 use crate::{csv, names, parquet, txn};
 
@@ -159,6 +160,10 @@ pub(crate) fn source(
         return Err(SqlError::unsupported("COPY reads files: COPY t FROM 'file.csv'"));
     };
     let (name, span) = names::table_name(table_name)?;
+    if View::find(&scope.catalog, &name)?.is_some() {
+        let message = format!("cannot copy to view \"{name}\"");
+        return Err(SqlError::unsupported(message).with_state("42809").at(span));
+    }
     let table = names::find_table(scope, &name, span)?;
     let columns = (!columns.is_empty())
         .then(|| names::target_columns(&table, columns.iter().map(Ok::<&Ident, SqlError>)))

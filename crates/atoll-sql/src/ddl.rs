@@ -75,7 +75,7 @@ pub(crate) fn new_table(
     let tablespace =
         tablespace.map(|name| names::tablespace(name, db.tablespaces())).transpose()?;
     let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
-    if statement.if_not_exists && binder.scope.table(&name).is_ok() {
+    if statement.if_not_exists && (binder.scope.has(&name) || binder.scope.table(&name).is_ok()) {
         return Ok(None);
     }
     Ok(Some(NewTable { name, schema, options, sequences }))
@@ -123,6 +123,20 @@ fn tablespace(statement: &CreateTable) -> Result<Option<&Ident>, SqlError> {
         _ => Err(SqlError::unsupported("this option is not supported in CREATE TABLE")
             .with_hint(Some("behind the columns there can be TABLESPACE and a name".to_owned()))),
     }
+}
+
+/// Refuses clauses of a `CREATE TABLE … AS` that are not carried out.
+///
+/// # Errors
+/// There is one.
+pub(crate) fn refuse_clauses_of_query(statement: &CreateTable, span: Span) -> Result<(), SqlError> {
+    let mut rest = CreateTable { query: None, ..statement.clone() };
+    rest.columns.clear();
+    if rest.table_options != CreateTableOptions::None || !rest.constraints.is_empty() {
+        let message = "options and constraints are not supported in CREATE TABLE … AS";
+        return Err(SqlError::unsupported(message).at(span));
+    }
+    refuse_clauses(&rest, span)
 }
 
 fn refuse_clauses(statement: &CreateTable, span: Span) -> Result<(), SqlError> {

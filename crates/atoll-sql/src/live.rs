@@ -12,8 +12,11 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::error::SqlError;
 use crate::names::SCHEMA;
 use crate::scope::Scope;
+use crate::view::View;
+use crate::view::provider::Listed;
 
 /// The table that a statement changes, under a name that no statement can write, so that it is told
 /// from other uses of the same table.
@@ -55,6 +58,19 @@ impl LiveCatalog {
         }
         names.extend(self.found.as_ref().map(|_| FOUND.to_owned()));
         names
+    }
+
+    /// Whether an object that is no table has this name.
+    pub(crate) fn has_object(&self, name: &str) -> bool {
+        self.scope.catalog.object(name).is_some()
+    }
+
+    /// The view of a name.
+    ///
+    /// # Errors
+    /// As [`View::of`].
+    pub(crate) fn view(&self, name: &str) -> Result<Option<View>, SqlError> {
+        View::find(&self.scope.catalog, name)
     }
 
     fn find(&self, name: &str) -> Option<LiveTable> {
@@ -102,6 +118,8 @@ impl CatalogProvider for LiveCatalog {
 impl SchemaProvider for LiveCatalog {
     fn table_names(&self) -> Vec<String> {
         let mut names = self.scope.tables();
+        let views = View::all(&self.scope.catalog).unwrap_or_default();
+        names.extend(views.into_iter().map(|(object, _)| object.name().to_owned()));
         names.extend(self.scope.db.bases().iter().flat_map(Snapshot::tables));
         names
     }
@@ -115,7 +133,10 @@ impl SchemaProvider for LiveCatalog {
         'b: 'c,
         Self: 'c,
     {
-        let table = self.find(name).map(|table| Arc::new(table) as Arc<dyn TableProvider>);
+        let table = match self.view(name) {
+            Ok(Some(view)) => Some(Arc::new(Listed::new(&view)) as Arc<dyn TableProvider>),
+            _ => self.find(name).map(|table| Arc::new(table) as Arc<dyn TableProvider>),
+        };
         Box::pin(ready(Ok(table)))
     }
 

@@ -201,6 +201,12 @@ pub(crate) fn tablespace(ident: &Ident, count: usize) -> Result<u32, SqlError> {
 /// The table of a name.
 pub(crate) fn find_table(scope: &Scope, name: &str, span: Span) -> Result<Table, SqlError> {
     let known = scope.tables();
+    if scope.catalog.object(name).is_some() {
+        let message = format!("\"{name}\" is not a table");
+        return Err(SqlError::new(SqlErrorKind::Schema, message)
+            .with_cause(Cause::OtherObject)
+            .at(span));
+    }
     let error = match scope.table(name) {
         Ok(table) => return Ok(table),
         Err(inherited @ atoll::Error::InheritedTable(_)) => SqlError::from(inherited),

@@ -140,7 +140,10 @@ impl Names {
             let columns = table.schema.visible().iter().map(|column| column.name.clone());
             (table.name, columns.collect())
         });
-        Self { tables: tables.collect() }
+        let views = session.views().unwrap_or_default().into_iter().map(|(name, view)| {
+            (name, view.columns.into_iter().map(|column| column.name).collect())
+        });
+        Self { tables: tables.chain(views).collect() }
     }
 
     /// What a word may become, and where the word starts.

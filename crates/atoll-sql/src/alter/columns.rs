@@ -1,12 +1,13 @@
 //! Parts of `ALTER TABLE` about one column.
 
-use atoll::{Column, DataType, Table};
+use atoll::{DataType, Table};
 use sqlparser::ast::{AlterColumnOperation, GeneratedAs, Ident};
 
-use super::{Alteration, assigned, cast};
+use super::Alteration;
+use super::errors::{is_identity, needed_by_generated, not_by_itself};
+use super::values::{assigned, cast};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::prepared::query::Binder;
-use crate::quoted::quoted_if_needed;
 use crate::sequence::definition::{Definition, Owner};
 use crate::sequence::owned::{Changed, owned};
 use crate::table_shape::TableShape;
@@ -185,32 +186,4 @@ pub(super) fn changed_sequences(
         changed.push(Changed { object, new });
     }
     Ok(changed)
-}
-
-fn is_identity(column: &str, table: &str) -> SqlError {
-    let message = format!("column \"{column}\" of relation \"{table}\" is an identity column");
-    SqlError::new(SqlErrorKind::Syntax, message)
-}
-
-/// The error of a column from which another one is computed.
-fn needed_by_generated(column: &str, generated: &[String], table: &str) -> SqlError {
-    let message =
-        format!("cannot drop column {column} of table {table} because other objects depend on it");
-    let depends = |one: &String| {
-        format!("column {one} of table {table} depends on column {column} of table {table}")
-    };
-    let detail = generated.iter().map(depends).collect::<Vec<_>>().join("\n");
-    SqlError::new(SqlErrorKind::Schema, message)
-        .with_cause(Cause::Needed)
-        .with_detail(detail)
-        .with_hint(Some("Use DROP ... CASCADE to drop the dependent objects too.".to_owned()))
-}
-
-fn not_by_itself(column: &Column, wanted: DataType) -> SqlError {
-    let Column { name, data_type, .. } = column;
-    let message =
-        format!("column \"{name}\" of type {data_type} does not become {wanted} by itself");
-    SqlError::new(SqlErrorKind::Type, message)
-        .with_cause(Cause::OtherType)
-        .with_hint(Some(format!("say how: USING {}::{wanted}", quoted_if_needed(name))))
 }

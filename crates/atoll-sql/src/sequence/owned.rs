@@ -4,6 +4,7 @@ use atoll::{Catalog, Table, TableOptions, Transaction};
 
 use super::context;
 use super::definition::{Definition, KIND};
+use crate::comments;
 use crate::error::{ApplyError, SqlError};
 
 /// A sequence that becomes another one, or goes.
@@ -57,7 +58,10 @@ pub(crate) fn change(
     transaction.lock_table(object)?;
     let state = context::current().map(|context| context.state_of(object)).transpose()?;
     transaction.drop_table(object)?;
-    let Some((name, definition)) = new else { return Ok(()) };
+    let Some((name, definition)) = new else {
+        return comments::dropped(transaction, object.name());
+    };
+    comments::follow(transaction, (object.name(), name), &[], |_| ())?;
     let mut definition = definition.clone();
     if let Some(state) = state {
         (definition.last, definition.called) = state;

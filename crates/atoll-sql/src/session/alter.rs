@@ -7,11 +7,11 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use super::views::become_all;
 use super::{Outcome, SqlSession, Target};
 use crate::alter::{Alteration, Altered, index_name, unknown};
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
-use crate::names;
 use crate::prepared::query::Binder;
 use crate::prepared::run::{self, How};
 use crate::scope::Scope;
@@ -19,6 +19,9 @@ use crate::sequence::context;
 use crate::sequence::owned::{Changed, change, create, owned};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
+use crate::view::View;
+use crate::view::follow::{self, Reshaped};
+use crate::{comments, names};
 
 impl SqlSession {
     /// Carries out `ALTER TABLE`.
@@ -34,6 +37,9 @@ impl SqlSession {
         }
         let scope = self.scope()?;
         let (name, span) = names::table_name(&alter.name)?;
+        if View::find(&scope.catalog, &name)?.is_some() {
+            return self.alter_view(alter, TAG);
+        }
         let table = match names::find_table(&scope, &name, span) {
             Ok(table) => table,
             Err(error) if alter.if_exists && error.kind() == SqlErrorKind::UnknownTable => {
@@ -65,7 +71,10 @@ impl SqlSession {
         let table = names::find_table(&scope, &name, span)?;
         if let Some(name) = &create.name {
             let (name, span) = index_name(name)?;
-            if table_of_index(&scope, &name).is_some() || scope.table(&name).is_ok() {
+            if table_of_index(&scope, &name).is_some()
+                || scope.has(&name)
+                || scope.table(&name).is_ok()
+            {
                 if create.if_not_exists {
                     return Ok(Outcome::done(TAG, 0));
                 }
@@ -135,7 +144,7 @@ impl SqlSession {
         let scope = self.scope()?;
         let AlterIndexOperation::RenameIndex { index_name: new } = operation;
         let ((name, span), (new, new_span)) = (index_name(name)?, index_name(new)?);
-        if table_of_index(&scope, &new).is_some() || scope.table(&new).is_ok() {
+        if table_of_index(&scope, &new).is_some() || scope.has(&new) || scope.table(&new).is_ok() {
             let message = format!("an index or a table \"{new}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
                 .with_cause(Cause::TableExists)
@@ -234,7 +243,16 @@ impl SqlSession {
             altered.iter().try_for_each(|one| {
                 same_references(&scope.catalog, &transaction.catalog(), one.old.name())
             })?;
-            altered.iter().try_for_each(|one| remake(transaction, &binder, one, &began))
+            for one in &altered {
+                let (old, new) = (one.old.name(), one.new.name.as_str());
+                let Altered { columns, cascades, .. } = one;
+                let to = Reshaped { old, new, columns, cascades: *cascades };
+                let views = follow::reshaped(&transaction.catalog(), &to)?;
+                remake(transaction, &binder, one, &began)?;
+                become_all(transaction, views)?;
+                comments::follow(transaction, (old, new), columns, |all| one.name_parts(all))?;
+            }
+            Ok(())
         })
     }
 
@@ -299,7 +317,7 @@ fn names_of(tables: &[Table]) -> Vec<&str> {
 }
 
 /// The table that has an index of this name.
-fn table_of_index(scope: &Scope, name: &str) -> Option<Table> {
+pub(super) fn table_of_index(scope: &Scope, name: &str) -> Option<Table> {
     let mut tables = scope.tables().into_iter().filter_map(|table| scope.table(&table).ok());
     tables.find(|table| table.indexes().iter().any(|index| index.name == name))
 }

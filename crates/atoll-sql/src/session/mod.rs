@@ -3,7 +3,9 @@
 mod alone;
 mod alter;
 mod bound;
+mod comments;
 mod constraints;
+mod definitions;
 mod describe;
 mod direct;
 mod idle;
@@ -14,14 +16,16 @@ mod ready;
 mod scope;
 mod sequences;
 mod tables;
+mod tables_as;
 mod transactions;
+mod views;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use atoll::{Database, Snapshot};
-use sqlparser::ast::{ObjectType, Set, Statement};
+use sqlparser::ast::{Set, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::foreign_syntax::SetConstraints;
@@ -285,25 +289,6 @@ impl SqlSession {
                 }
                 Err(SqlError::unsupported("EXPLAIN shows the plans of queries and of changes"))
             }
-            Statement::CreateTable(create) => self.in_turn(|session| session.create_table(&create)),
-            Statement::Drop { object_type: ObjectType::Table, .. } => {
-                self.in_turn(|session| session.drop_tables(&statement))
-            }
-            Statement::AlterTable(alter) => self.in_turn(|session| session.alter_table(&alter)),
-            Statement::CreateIndex(create) => self.in_turn(|session| session.create_index(&create)),
-            Statement::Drop { object_type: ObjectType::Index, .. } => {
-                self.in_turn(|session| session.drop_indexes(&statement))
-            }
-            Statement::AlterIndex { name, operation } => {
-                self.in_turn(|session| session.alter_index(&name, &operation))
-            }
-            Statement::CreateSequence { .. } => {
-                self.in_turn(|session| session.define_sequence(&statement))
-            }
-            Statement::Drop { object_type: ObjectType::Sequence, .. } => {
-                self.in_turn(|session| session.drop_sequences(&statement))
-            }
-            Statement::Truncate(truncate) => self.in_turn(|session| session.truncate(&truncate)),
             Statement::Insert(_) => self.writable("INSERT").and_then(never),
             Statement::Update(_) => self.writable("UPDATE").and_then(never),
             Statement::Delete(_) => self.writable("DELETE").and_then(never),
@@ -366,7 +351,7 @@ impl SqlSession {
             }
             Statement::Commit { chain: false, .. } => self.commit(),
             Statement::Rollback { chain: false, savepoint: None } => self.rollback(),
-            other => Err(unsupported(&other)),
+            other => self.define_object(other),
         }
     }
 
@@ -475,22 +460,4 @@ impl SqlSession {
 /// A change of rows on a session that can make it is bound and does not come here.
 fn never(_: &Database) -> Result<Outcome, SqlError> {
     Err(SqlError::unsupported("a change of rows is not supported here"))
-}
-
-/// The error for a statement that is not carried out.
-fn unsupported(statement: &Statement) -> SqlError {
-    let text = statement.to_string();
-    let words: Vec<&str> = text
-        .split_whitespace()
-        .take_while(|word| word.chars().all(|c| c.is_ascii_uppercase()))
-        .take(2)
-        .collect();
-    let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
-    SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
-         INDEX, ALTER INDEX, DROP INDEX, CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE, INSERT, \
-         UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE, SELECT, PREPARE, \
-         EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
-            .to_owned(),
-    ))
 }

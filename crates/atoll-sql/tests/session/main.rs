@@ -4,6 +4,7 @@
 
 mod altering;
 mod changes;
+mod comments;
 mod copy;
 mod definitions;
 mod describe;
@@ -26,6 +27,7 @@ mod queries;
 mod sequences;
 mod statements;
 mod types;
+mod views;
 
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use atoll::{Database, DatabaseOptions};

@@ -75,8 +75,8 @@ impl Transaction {
         self.use_table(table)
     }
 
-    /// Creates a table, or an object that is none, when the transaction commits; until then only the
-    /// transaction uses it.
+    /// Creates a table, or an object that is none, when the transaction commits; until then only
+    /// the transaction uses it.
     ///
     /// # Errors
     /// [`Error::Storage`] for a name that exists or is invalid; [`Error::Memory`]; [`Error::Log`]

@@ -106,7 +106,7 @@ impl Binder<'_> {
             Some(alias) => alias.alias.clone(),
             None => Ident::with_quote('"', name.clone()),
         };
-        Ok(Target { table: names::find_table(self.scope, &name, span)?, alias, span })
+        Ok(Target { table: self.changed(&name, "insert into", span)?, alias, span })
     }
 
     /// The defaults of all columns.

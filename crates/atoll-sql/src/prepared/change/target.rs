@@ -13,6 +13,7 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::live::KEYED;
 use crate::prepared::parameters::{self, ParameterType};
 use crate::prepared::query::Binder;
+use crate::view::View;
 use crate::{eval, names, parse, types};
 
 /// How the target of a change is called in it.
@@ -43,7 +44,28 @@ impl Binder<'_> {
             Some(alias) => alias.name.clone(),
             None => Ident::with_quote('"', name.clone()),
         };
-        Ok(Target { table: names::find_table(self.scope, &name, span)?, alias, span })
+        let what = match verb {
+            "UPDATE" => "update",
+            "DELETE" => "delete from",
+            _ => "lock rows in",
+        };
+        Ok(Target { table: self.changed(&name, what, span)?, alias, span })
+    }
+
+    /// The table of a change.
+    ///
+    /// # Errors
+    /// There is none of the name; it is a view.
+    pub(super) fn changed(&self, name: &str, what: &str, span: Span) -> Result<Table, SqlError> {
+        if View::find(&self.scope.catalog, name)?.is_none() {
+            return names::find_table(self.scope, name, span);
+        }
+        let message = format!("cannot {what} view \"{name}\"");
+        Err(SqlError::new(SqlErrorKind::Unsupported, message)
+            .with_state("55000")
+            .with_detail("Views are not updatable.".to_owned())
+            .with_hint(Some("Change the rows of the tables that the view reads.".to_owned()))
+            .at(span))
     }
 }
 
