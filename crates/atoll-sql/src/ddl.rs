@@ -81,10 +81,13 @@ pub(crate) fn new_table(
     Ok(Some(NewTable { name, schema, options, sequences }))
 }
 
+/// Finds the table of a name.
+type Find<'f> = dyn Fn(&ObjectName) -> Result<Table, SqlError> + 'f;
+
 /// What a statement defines for a table of this name, perhaps like others.
 fn defined(
     statement: &CreateTable,
-    (find, is_taken): (&dyn Fn(&ObjectName) -> Result<Table, SqlError>, &dyn Fn(&str) -> bool),
+    (find, is_taken): (&Find<'_>, &dyn Fn(&str) -> bool),
     table: &str,
     span: Span,
 ) -> Result<Defined, SqlError> {

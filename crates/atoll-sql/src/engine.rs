@@ -156,8 +156,10 @@ impl Engine {
             zone::set(zone);
             // A bound statement is not one of a session.
             context::set(None);
+            let planned = handle.block_on(planning);
+            context::set(None);
             // A statement that was ended has no receiver any more.
-            let _ = answer.send(handle.block_on(planning));
+            let _ = answer.send(planned);
         };
         // It panics where no thread can be started; nothing of the engine is left half changed.
         let begun = catch_unwind(AssertUnwindSafe(|| self.runtime.spawn_blocking(work)));

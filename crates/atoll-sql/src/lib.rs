@@ -72,6 +72,7 @@ mod rules;
 mod scan;
 mod scope;
 mod sequence;
+mod sequence_syntax;
 mod session;
 mod settings;
 mod short;

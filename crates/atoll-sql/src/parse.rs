@@ -20,7 +20,7 @@ use crate::like_clause;
 pub(crate) use crate::mark::MARK;
 use crate::object_syntax;
 use crate::question_marks;
-use crate::sequence::syntax as sequences;
+use crate::sequence_syntax as sequences;
 use crate::wording::sentence;
 
 /// Deepest recursion of the parser, beyond what `depth` lets through.

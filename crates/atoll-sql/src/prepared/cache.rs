@@ -16,7 +16,7 @@ use crate::error::SqlError;
 use crate::foreign::references;
 use crate::idle::Idle;
 use crate::literal::Literal;
-use crate::sequence::values::Sequences;
+use crate::sequence::states::Sequences;
 
 /// Most statements that are kept.
 const STATEMENTS_MAX: usize = 4096;

@@ -55,13 +55,12 @@ fn of_change(
     first_number: Option<i64>,
     found: &mut Vec<u32>,
 ) -> Option<()> {
-    match (&change.verb, first_number) {
-        (Verb::Insert { rows: Source::Written(rows), .. }, Some(first)) => {
-            let numbers = (first..).take(rows.len());
-            found.extend(numbers.map(|number| change.table.partition(&[Value::Int64(number)])));
-            return Some(());
-        }
-        _ => {}
+    if let (Verb::Insert { rows: Source::Written(rows), .. }, Some(first)) =
+        (&change.verb, first_number)
+    {
+        let numbers = (first..).take(rows.len());
+        found.extend(numbers.map(|number| change.table.partition(&[Value::Int64(number)])));
+        return Some(());
     }
     match &change.verb {
         Verb::Insert { rows: Source::Written(rows), .. } => {

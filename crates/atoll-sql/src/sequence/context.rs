@@ -1,4 +1,4 @@
-//! For whom sequences give numbers: the session of the statement that runs on this thread.
+//! The session that sequences give numbers to: that of the statement that runs on this thread.
 //!
 //! `CONTEXT-1`: each statement of a session sets the context of its thread, and a query that runs
 //! on a snapshot takes it along to other threads. Bound statements, which sessions share, have none
@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use atoll::{Catalog, Database, Table, Transaction, TxnResult};
 use sqlparser::ast::Ident;
@@ -14,7 +14,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
 use super::definition::unknown;
-use super::values::Sequences;
+use super::states::{Sequences, lock};
 use crate::dialect::AtollDialect;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::names;
@@ -46,10 +46,6 @@ pub(super) struct Given(Mutex<Numbers>);
 struct Numbers {
     of: HashMap<u64, i64>,
     last: Option<u64>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Given {

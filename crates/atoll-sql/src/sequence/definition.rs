@@ -6,9 +6,8 @@ use sqlparser::ast::{
     DataType as SqlType, Expr, ObjectName, SequenceOptions, UnaryOperator, Value,
 };
 
-use super::syntax;
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::types;
+use crate::{sequence_syntax as syntax, types};
 
 /// The kind of such objects.
 pub(crate) const KIND: &str = "sequence";
@@ -222,9 +221,8 @@ impl Definition {
     /// Options that do not go together.
     pub(crate) fn alter(&mut self, options: &Options<'_>) -> Result<(), SqlError> {
         self.set(options, false)?;
-        match options.restart {
-            Some(at) => self.restart(at.unwrap_or(self.start)),
-            None => {}
+        if let Some(at) = options.restart {
+            self.restart(at.unwrap_or(self.start));
         }
         let Self { last, min, max, .. } = *self;
         if last < min {
@@ -257,7 +255,7 @@ impl Definition {
         let is_up = self.increment > 0;
         self.max = match options.max {
             Some(Some(max)) => max,
-            None if !is_new && !(retypes && was_default.1) => self.max,
+            None if !(is_new || retypes && was_default.1) => self.max,
             _ => {
                 if is_up {
                     greatest
@@ -268,7 +266,7 @@ impl Definition {
         };
         self.min = match options.min {
             Some(Some(min)) => min,
-            None if !is_new && !(retypes && was_default.0) => self.min,
+            None if !(is_new || retypes && was_default.0) => self.min,
             _ => {
                 if is_up {
                     1

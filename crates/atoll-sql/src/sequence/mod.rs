@@ -11,11 +11,12 @@
 //!   or, if the sequence is one that only the running transaction knows, and under a scheme in
 //!   which that transaction has all rows, as part of the running transaction.
 //!
-//! In reading order: [`definition`], [`values`], [`context`], [`mentions`], [`owned`], [`syntax`].
+//! In reading order: [`definition`], [`states`], [`context`], [`values`], [`mentions`], [`owned`];
+//! `sequence_syntax` reads their clauses.
 
 pub(crate) mod context;
 pub(crate) mod definition;
 pub(crate) mod mentions;
 pub(crate) mod owned;
-pub(crate) mod syntax;
+pub(crate) mod states;
 pub(crate) mod values;

@@ -1,9 +1,11 @@
-//! The sequences that belong to columns.
+//! Sequences in transactions, and those that belong to columns.
 
-use atoll::{Catalog, Table};
+use atoll::{Catalog, Table, TableOptions, Transaction};
 
+use super::context;
 use super::definition::{Definition, KIND};
-use crate::error::SqlError;
+use crate::comments;
+use crate::error::{ApplyError, SqlError};
 
 /// A sequence that becomes another one, or goes.
 pub(crate) struct Changed {
@@ -30,4 +32,39 @@ pub(crate) fn owned(catalog: &Catalog, table: &str) -> Result<Vec<(Table, Defini
         }
     }
     Ok(owned)
+}
+
+/// Creates a sequence.
+///
+/// # Errors
+/// The name exists.
+pub(crate) fn create(
+    transaction: &mut Transaction,
+    name: &str,
+    definition: &Definition,
+) -> Result<(), ApplyError> {
+    transaction.create_table(name, definition.schema()?, &TableOptions::default())?;
+    Ok(())
+}
+
+/// Makes a sequence another one, which goes on where it was, or drops it.
+///
+/// # Errors
+/// Others use it, and the statement does not wait for them, or not any longer.
+pub(crate) fn change(
+    transaction: &mut Transaction,
+    Changed { object, new }: &Changed,
+) -> Result<(), ApplyError> {
+    transaction.lock_table(object)?;
+    let state = context::current().map(|context| context.state_of(object)).transpose()?;
+    transaction.drop_table(object)?;
+    let Some((name, definition)) = new else {
+        return comments::dropped(transaction, object.name());
+    };
+    comments::follow(transaction, (object.name(), name), &[], |_| ())?;
+    let mut definition = definition.clone();
+    if let Some(state) = state {
+        (definition.last, definition.called) = state;
+    }
+    create(transaction, name, &definition)
 }

@@ -1,14 +1,12 @@
 //! The numbers of sequences: `nextval` and its kin.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use atoll::{
     Database, Durability, Table, Transaction, TransactionOptions, TxnError, TxnResult, Value,
 };
 
 use super::context::Context;
 use super::definition::{CALLED, Definition, KEY, LAST};
+use super::states::{Sequence, State, lock};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 
 /// Numbers that the row of a sequence is ahead at first, as in PostgreSQL; the more are asked for,
@@ -19,53 +17,6 @@ const BLOCK_MAX: u64 = 1024;
 const ATTEMPTS_MAX: u32 = 1000;
 /// Times that a name is looked up, if sequences are altered meanwhile.
 const LOOKUPS_MAX: u32 = 100;
-/// Sequences in memory before those that are gone are forgotten.
-const KEPT_MIN: usize = 1024;
-
-/// The sequences of a database that were used since it was opened, by serial number.
-#[derive(Default)]
-pub(crate) struct Sequences(Mutex<HashMap<u64, Arc<Sequence>>>);
-
-struct Sequence {
-    definition: Definition,
-    state: Mutex<State>,
-}
-
-/// `SEQUENCE-1`.
-#[derive(Default)]
-struct State {
-    /// It was read.
-    is_known: bool,
-    last: i64,
-    called: bool,
-    /// Numbers that the row is ahead.
-    stock: u64,
-    block: u64,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Sequences {
-    fn of(&self, db: &Database, object: &Table) -> Result<Arc<Sequence>, SqlError> {
-        let mut all = lock(&self.0);
-        if let Some(known) = all.get(&object.serial()) {
-            return Ok(Arc::clone(known));
-        }
-        if all.len() >= KEPT_MIN && all.len().is_power_of_two() {
-            let catalog = db.catalog()?;
-            all.retain(|serial, one| {
-                Arc::strong_count(one) > 1 || catalog.objects().any(|now| now.serial() == *serial)
-            });
-        }
-        let (definition, state) = (Definition::of(object)?, Mutex::default());
-        let new = Arc::new(Sequence { definition, state });
-        all.insert(object.serial(), Arc::clone(&new));
-        Ok(new)
-    }
-}
-
 impl Context {
     /// The next number of a sequence.
     ///
@@ -76,7 +27,7 @@ impl Context {
         let (serial, value) = self.found(name, |object| {
             let sequence = self.sequences.of(db, object)?;
             let mut state = lock(&sequence.state);
-            sequence.read(&mut state, db, object)?;
+            read(&sequence, &mut state, db, object)?;
             let value = sequence.definition.next(object.name(), (state.last, state.called))?;
             if self.is_private(db, object) {
                 self.note_pending(object);
@@ -114,7 +65,7 @@ impl Context {
                 return Err(SqlError::new(SqlErrorKind::Type, message).with_state("22003"));
             }
             let mut state = lock(&sequence.state);
-            sequence.read(&mut state, db, object)?;
+            read(&sequence, &mut state, db, object)?;
             if self.is_private(db, object) {
                 self.note_pending(object);
             } else {
@@ -165,7 +116,7 @@ impl Context {
         let db = self.writable("ALTER SEQUENCE")?;
         let sequence = self.sequences.of(db, object)?;
         let mut state = lock(&sequence.state);
-        sequence.read(&mut state, db, object)?;
+        read(&sequence, &mut state, db, object)?;
         state.stock = 0;
         Ok((state.last, state.called))
     }
@@ -214,19 +165,19 @@ impl Context {
     }
 }
 
-impl Sequence {
-    /// Reads the state, once.
-    fn read(&self, state: &mut State, db: &Database, object: &Table) -> Result<(), SqlError> {
-        if state.is_known {
-            return Ok(());
-        }
-        (state.last, state.called) = (self.definition.last, self.definition.called);
-        if let Some((last, called)) = stored(db, object)? {
-            (state.last, state.called) = (last, called);
-        }
+/// Reads the state, once.
+fn read(
+    Sequence { definition, .. }: &Sequence,
+    state: &mut State,
+    db: &Database,
+    object: &Table,
+) -> Result<(), SqlError> {
+    if !state.is_known {
+        let stored = stored(db, object)?;
+        (state.last, state.called) = stored.unwrap_or((definition.last, definition.called));
         state.is_known = true;
-        Ok(())
     }
+    Ok(())
 }
 
 /// The row of a sequence, if it has one that is committed: of a snapshot, for which nothing waits.

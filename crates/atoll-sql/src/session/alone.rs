@@ -7,6 +7,7 @@ use crate::interrupt::Interrupt;
 use crate::prepared::cache::{Kept, Shared};
 use crate::prepared::run::{self, How, Ran};
 use crate::prepared::{Prepared, partitions};
+use crate::sequence::context;
 use crate::settings::Choice;
 use crate::short::run::Stop;
 use crate::short::scalar::Surroundings;
@@ -71,8 +72,9 @@ impl<'a> Alone<'a> {
         let interrupt = how().interrupt;
         let names_some = self.db.scheme().is_partitioned() && !prepared.goes_everywhere();
         let first_number = names_some.then(|| partitions::number_rows(prepared)).flatten();
-        let partitions =
-            names_some.then(|| partitions::of(prepared, around, first_number)).flatten();
+        // No sequence is asked for a guess.
+        let guess = || context::held(|| partitions::of(prepared, around, first_number));
+        let partitions = names_some.then(guess).flatten();
         let mut options = TransactionOptions {
             durability: self.durability,
             read_only: self.read_only,

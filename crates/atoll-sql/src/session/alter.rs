@@ -8,7 +8,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::views::become_all;
-use super::{Outcome, SqlSession, Target, sequences};
+use super::{Outcome, SqlSession, Target};
 use crate::alter::{Alteration, Altered, index_name, unknown};
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
@@ -16,7 +16,7 @@ use crate::prepared::query::Binder;
 use crate::prepared::run::{self, How};
 use crate::scope::Scope;
 use crate::sequence::context;
-use crate::sequence::owned::{Changed, owned};
+use crate::sequence::owned::{Changed, change, create, owned};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
 use crate::view::View;
@@ -212,8 +212,8 @@ impl SqlSession {
                 let mut definition = definition.clone();
                 definition.restart(definition.start);
                 let gone = Changed { object: object.clone(), new: None };
-                sequences::change(transaction, &gone)?;
-                sequences::create(transaction, object.name(), &definition)?;
+                change(transaction, &gone)?;
+                create(transaction, object.name(), &definition)?;
             }
             Ok(())
         })?;
@@ -282,10 +282,8 @@ pub(super) fn remake(
 ) -> Result<(), ApplyError> {
     transaction.drop_table(old)?;
     let table = transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
-    changed.iter().try_for_each(|one| sequences::change(transaction, one))?;
-    new.sequences
-        .iter()
-        .try_for_each(|one| sequences::create(transaction, &one.name, &one.definition))?;
+    changed.iter().try_for_each(|one| change(transaction, one))?;
+    new.sequences.iter().try_for_each(|one| create(transaction, &one.name, &one.definition))?;
     let copy = binder.copy(old, &table, values.clone(), unchecked)?;
     let around = copy.surroundings(&[], began.clone())?;
     let around = around.unwrap_or_else(|_| Surroundings::of_nothing(began.clone()));

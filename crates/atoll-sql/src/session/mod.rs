@@ -34,10 +34,10 @@ use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};
 use crate::load::Source;
 use crate::parse::{self, StatementTokens};
-use crate::prepared::cache::{Kept, Shared};
+use crate::prepared::cache::Kept;
 use crate::result::QueryResult;
 use crate::rows::Params;
-use crate::sequence::context::{self, Context};
+use crate::sequence::context::Context;
 use crate::settings::{self, Assignment, Setting, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
@@ -93,15 +93,9 @@ impl SqlSession {
 
     fn on(target: Target) -> Self {
         let (isolation, read_only) = (Isolation::ReadCommitted, false);
-        let context = match &target {
-            Target::Database { db, .. } => {
-                Context::on_database(db.clone(), Arc::clone(&Shared::of(db).sequences))
-            }
-            Target::Snapshot(_) => Context::on_snapshot(),
-        };
         Self {
+            context: sequences::context_of(&target),
             target,
-            context,
             settings: Settings::default(),
             isolation,
             read_only,
@@ -258,28 +252,9 @@ impl SqlSession {
         self.check_owner()?;
         self.wake()?;
         zone::set(self.settings.now().zone);
-        let (catalog, is_read_only) = match &self.target {
-            Target::Database { open: Some(open), .. } => {
-                (open.has_definitions().then(|| open.catalog()), open.is_read_only())
-            }
-            Target::Database { open: None, .. } => (None, self.read_only),
-            Target::Snapshot(_) => (None, true),
-        };
-        self.context.begin(catalog, is_read_only);
-        context::set(Some(&self.context));
+        self.begin_numbers();
         self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);
         Ok(())
-    }
-
-    /// Writes the rows of sequences that a query has left (`SEQUENCE-2`).
-    fn keep_numbers(&mut self) -> Result<(), SqlError> {
-        if !self.context.has_pending() {
-            return Ok(());
-        }
-        match &mut self.target {
-            Target::Database { open: Some(open), .. } => open.write_sequences(&self.context),
-            _ => self.context.store_pending(),
-        }
     }
 
     /// Notes that a statement of the open transaction has failed.

@@ -1,25 +1,62 @@
 //! `CREATE SEQUENCE`, `ALTER SEQUENCE` and `DROP SEQUENCE`, and the sequences of columns.
 
-use atoll::{Catalog, Table, TableOptions, Transaction};
+use std::sync::Arc;
+
+use atoll::{Catalog, Table, Transaction};
 use sqlparser::ast::{ObjectName, Spanned, Statement};
 use sqlparser::tokenizer::Span;
 
 use super::alter::remake;
-use super::{Outcome, SqlSession};
+use super::{Outcome, SqlSession, Target};
 use crate::alter::Alteration;
 use crate::declared::Declared;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
+use crate::names;
+use crate::prepared::cache::Shared;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
-use crate::sequence::context;
+use crate::sequence::context::{self, Context};
 use crate::sequence::definition::{Definition, Options, Owner, not_a_sequence, unknown};
 use crate::sequence::mentions::columns_asking;
-use crate::sequence::owned::{Changed, is_sequence};
-use crate::sequence::syntax;
+use crate::sequence::owned::{Changed, change, create, is_sequence};
+use crate::sequence_syntax as syntax;
 use crate::short::scalar::Began;
-use crate::{comments, names};
+
+/// What a session on a target asks sequences with.
+pub(super) fn context_of(target: &Target) -> Arc<Context> {
+    match target {
+        Target::Database { db, .. } => {
+            Context::on_database(db.clone(), Arc::clone(&Shared::of(db).sequences))
+        }
+        Target::Snapshot(_) => Context::on_snapshot(),
+    }
+}
 
 impl SqlSession {
+    /// A statement begins, which may ask sequences.
+    pub(super) fn begin_numbers(&self) {
+        let (catalog, is_read_only) = match &self.target {
+            Target::Database { open: Some(open), .. } => {
+                (open.has_definitions().then(|| open.catalog()), open.is_read_only())
+            }
+            Target::Database { open: None, .. } => (None, self.read_only),
+            Target::Snapshot(_) => (None, true),
+        };
+        self.context.begin(catalog, is_read_only);
+        context::set(Some(&self.context));
+    }
+
+    /// Writes the rows of sequences that a query has left (`SEQUENCE-2`).
+    pub(super) fn keep_numbers(&mut self) -> Result<(), SqlError> {
+        if !self.context.has_pending() {
+            return Ok(());
+        }
+        match &mut self.target {
+            Target::Database { open: Some(open), .. } => open.write_sequences(&self.context),
+            _ => self.context.store_pending(),
+        }
+    }
+
     /// Carries out `CREATE SEQUENCE` or `ALTER SEQUENCE`.
     ///
     /// # Errors
@@ -211,41 +248,6 @@ fn owner(scope: &Scope, options: &Options<'_>) -> Result<Option<Owner>, SqlError
     let at = names::position(table.schema(), table.name(), column)?;
     let column = table.schema().columns()[at].name.clone();
     Ok(Some(Owner { table: table.name().to_owned(), column, is_identity: false }))
-}
-
-/// Creates a sequence.
-///
-/// # Errors
-/// The name exists.
-pub(super) fn create(
-    transaction: &mut Transaction,
-    name: &str,
-    definition: &Definition,
-) -> Result<(), ApplyError> {
-    transaction.create_table(name, definition.schema()?, &TableOptions::default())?;
-    Ok(())
-}
-
-/// Makes a sequence another one, which goes on where it was, or drops it.
-///
-/// # Errors
-/// Others use it, and the statement does not wait for them, or not any longer.
-pub(super) fn change(
-    transaction: &mut Transaction,
-    Changed { object, new }: &Changed,
-) -> Result<(), ApplyError> {
-    transaction.lock_table(object)?;
-    let state = context::current().map(|context| context.state_of(object)).transpose()?;
-    transaction.drop_table(object)?;
-    let Some((name, definition)) = new else {
-        return comments::dropped(transaction, object.name());
-    };
-    comments::follow(transaction, (object.name(), name), &[], |_| ())?;
-    let mut definition = definition.clone();
-    if let Some(state) = state {
-        (definition.last, definition.called) = state;
-    }
-    create(transaction, name, &definition)
 }
 
 /// The columns with defaults that ask a sequence, by table.

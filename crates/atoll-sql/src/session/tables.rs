@@ -16,7 +16,7 @@ use crate::foreign::{define, references};
 use crate::foreign_key::ForeignKey;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
-use crate::sequence::owned::{Changed, owned};
+use crate::sequence::owned::{self, Changed};
 use crate::txn::read_only;
 use crate::view::{View, follow};
 use crate::{comments, names, needed};
@@ -46,7 +46,7 @@ impl SqlSession {
                 comments::dropped(transaction, &new.name)?;
                 new.sequences
                     .iter()
-                    .try_for_each(|one| sequences::create(transaction, &one.name, &one.definition))
+                    .try_for_each(|one| owned::create(transaction, &one.name, &one.definition))
             });
             made.map_err(|error| error.at(span))?;
         }
@@ -109,9 +109,9 @@ impl SqlSession {
                 comments::follow(transaction, (name, name), &altered.columns, parts)?;
             }
             for table in &tables {
-                for (object, _) in owned(&transaction.catalog(), table.name())? {
+                for (object, _) in owned::owned(&transaction.catalog(), table.name())? {
                     sequences::check_not_asked(&transaction.catalog(), object.name(), &names)?;
-                    sequences::change(transaction, &Changed { object, new: None })?;
+                    owned::change(transaction, &Changed { object, new: None })?;
                 }
             }
             for table in &tables {

@@ -9,7 +9,9 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
-use super::target::{Target, assignments, is_default, named, refuse, relation, select};
+use super::target::{
+    Target, always_numbered, assignments, is_default, named, refuse, relation, select,
+};
 use super::{Cell, Change, Checks, Conflict, Delivery, Doing, NewValues, Returning, Source, Verb};
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
@@ -17,7 +19,7 @@ use crate::live::{EXCLUDED, TARGET};
 use crate::prepared::query::Binder;
 use crate::prepared::{Unbound, parameters};
 use crate::sequence::mentions::changes_sequence;
-use crate::sequence::syntax::{self, Overriding};
+use crate::sequence_syntax::{self as syntax, Overriding};
 use crate::short::columns::value_types;
 use crate::short::compile::{Compiler, NotShort};
 use crate::short::plan::Node;
@@ -338,11 +340,6 @@ fn takes_value(
         (Some(_), Some(Overriding::User)) => Ok(false),
         _ => Ok(true),
     }
-}
-
-/// What an error says of a column that is always numbered.
-pub(super) fn always_numbered(column: &str) -> String {
-    format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
 }
 
 /// A row that is written out: values of some columns.

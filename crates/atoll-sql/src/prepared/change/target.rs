@@ -7,7 +7,6 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
-use super::insert::always_numbered;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 #[cfg(doc)]
@@ -231,4 +230,9 @@ fn pairs(assignments: &[Assignment]) -> Result<Vec<(&ObjectName, &Expr)>, SqlErr
 pub(super) fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(ident)
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+/// What an error says of a column that is always numbered.
+pub(super) fn always_numbered(column: &str) -> String {
+    format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
 }

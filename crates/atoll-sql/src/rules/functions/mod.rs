@@ -10,9 +10,9 @@
 //!
 //! In reading order: [`kind`] (types of arguments), [`column`] (a batch of results), then the
 //! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
-//! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`], [`sequences`],
-//! and the patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`],
-//! [`time_read`].
+//! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`],
+//! [`sequences`], and the patterns of `to_char` and `to_date`: [`number_format`],
+//! [`time_format`], [`time_written`], [`time_read`].
 
 mod bytes;
 mod calendar;
@@ -157,7 +157,7 @@ fn refused(state: &'static str, message: impl Into<String>) -> SqlError {
 pub(crate) struct Call {
     function: &'static Function,
     signature: Signature,
-    /// For whom it asks sequences, on a thread that has no session (`CONTEXT-1`).
+    /// The session that it asks sequences in, on a thread that has none (`CONTEXT-1`).
     context: Option<Arc<Context>>,
 }
 

@@ -179,7 +179,7 @@ fn place(option: &SequenceOptions) -> u8 {
 }
 
 /// The number behind `RESTART`, if a start stands for that; the inner `None` if there is none.
-pub(super) fn restart(start: &Expr) -> Option<Option<&Expr>> {
+pub(crate) fn restart(start: &Expr) -> Option<Option<&Expr>> {
     match start {
         Expr::Prefixed { prefix, value } if prefix.value == RESTART => {
             let is_given = **value != Expr::value(Value::Null);
@@ -190,7 +190,7 @@ pub(super) fn restart(start: &Expr) -> Option<Option<&Expr>> {
 }
 
 /// Whether `OWNED BY` names nothing.
-pub(super) fn is_none(owner: &ObjectName) -> bool {
+pub(crate) fn is_none(owner: &ObjectName) -> bool {
     matches!(owner.0.as_slice(), [part] if part.as_ident().is_some_and(|name| {
         name.quote_style.is_none() && name.value.eq_ignore_ascii_case("none")
     }))
