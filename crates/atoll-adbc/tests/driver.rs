@@ -538,7 +538,7 @@ fn objects_are_filtered() {
         found_tables(&connection, catalog, schema, table, types, column)
     };
     let view = ("item_v".to_owned(), 2);
-    assert_eq!(tables(None, None, None, Some(vec!["view"]), None), [view.clone()]);
+    assert_eq!(tables(None, None, None, Some(vec!["view"]), None), vec![view.clone()]);
     assert_eq!(tables(None, None, Some("item__"), None, None), [both[1].clone(), view]);
     let columns = connection.get_table_schema(None, None, "item_v").unwrap();
     let columns: Vec<_> = columns.fields().iter().map(|field| field.name().as_str()).collect();

@@ -92,7 +92,8 @@ impl SqlSession {
             tables.iter().try_for_each(|table| transaction.lock_table(table))?;
             let dependent = references::dependent(&transaction.catalog(), &names)?;
             let views = follow::dependent(&transaction.catalog(), &names)?;
-            if !*cascade && !(dependent.is_empty() && views.is_empty()) {
+            let is_needed = !dependent.is_empty() || !views.is_empty();
+            if !*cascade && is_needed {
                 let object = (names.len() == 1).then(|| format!("table {}", names[0]));
                 let mut lines = references::lines(&dependent);
                 lines.extend(views.iter().map(follow::Dependent::line));
