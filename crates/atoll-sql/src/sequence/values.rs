@@ -144,8 +144,7 @@ impl Context {
         let Some(db) = self.database() else { return Ok(()) };
         for object in self.pending() {
             let Ok(sequence) = self.sequences.of(db, &object) else { continue };
-            let state = lock(&sequence.state);
-            write(transaction, &object, (state.last, state.called))?;
+            write_current(transaction, &object, &sequence)?;
         }
         Ok(())
     }
@@ -158,8 +157,7 @@ impl Context {
         let Some(db) = self.database() else { return Ok(()) };
         for object in self.pending() {
             let sequence = self.sequences.of(db, &object)?;
-            let state = lock(&sequence.state);
-            store(db, &object, (state.last, state.called))?;
+            store_by(db, |transaction| write_current(transaction, &object, &sequence))?;
         }
         Ok(())
     }
@@ -214,13 +212,39 @@ fn write(transaction: &mut Transaction, object: &Table, state: (i64, bool)) -> T
     Ok(())
 }
 
+/// Writes the row as the state is when the transaction holds the row. Nothing waits for the row
+/// with the state in its hands, since a transaction that holds the row asks for the state.
+fn write_current(
+    transaction: &mut Transaction,
+    object: &Table,
+    sequence: &Sequence,
+) -> TxnResult<()> {
+    let state = || {
+        let state = lock(&sequence.state);
+        (state.last, state.called)
+    };
+    let before = state();
+    write(transaction, object, before)?;
+    match state() {
+        now if now == before => Ok(()),
+        now => write(transaction, object, now),
+    }
+}
+
 /// Writes the row by a transaction of its own, which is durable then.
 fn store(db: &Database, object: &Table, state: (i64, bool)) -> Result<(), SqlError> {
+    store_by(db, |transaction| write(transaction, object, state))
+}
+
+fn store_by(
+    db: &Database,
+    mut write: impl FnMut(&mut Transaction) -> TxnResult<()>,
+) -> Result<(), SqlError> {
     let durability = db.durability().map(|_| Durability::Strict);
     let options = TransactionOptions { durability, ..TransactionOptions::default() };
     for _ in 0..ATTEMPTS_MAX {
         let mut transaction = db.begin_with(&options)?;
-        let done = write(&mut transaction, object, state).and_then(|()| transaction.commit());
+        let done = write(&mut transaction).and_then(|()| transaction.commit());
         match done {
             Ok(()) => return Ok(()),
             Err(TxnError::Abort(reason)) if reason.is_conflict() => {}

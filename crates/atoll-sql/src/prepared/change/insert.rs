@@ -413,7 +413,8 @@ fn unique_columns(table: &Table, idents: &[Ident]) -> Result<Option<String>, Sql
     found.map(|index| Some(index.name)).ok_or_else(|| {
         let message = "there is no primary key and no unique index over these columns";
         let span = idents.first().map_or_else(Span::empty, |ident| ident.span);
-        SqlError::new(SqlErrorKind::Schema, message).at(span)
+        let error = SqlError::new(SqlErrorKind::Schema, message).at(span);
+        error.with_cause(Cause::InvalidReference)
     })
 }
 
@@ -426,6 +427,6 @@ fn unique_constraint(table: &Table, name: &ObjectName) -> Result<Option<String>,
     let found = table.indexes().into_iter().find(|index| index.unique && index.name == name);
     found.map(|index| Some(index.name)).ok_or_else(|| {
         let message = format!("constraint \"{name}\" of table \"{}\" does not exist", table.name());
-        SqlError::new(SqlErrorKind::Schema, message)
+        SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::UnknownObject)
     })
 }
