@@ -62,6 +62,7 @@ class Table:
     columns: tuple
     key: tuple
     is_hashed: bool = False
+    is_keyless: bool = False
     uniques: tuple = ()
     indexes: tuple = ()
     rows: tuple = ()
@@ -78,9 +79,13 @@ class Table:
             is_null = "" if column.nullable else " NOT NULL"
             yield f"{column.name} {SQL_NAMES[column.type]}{is_null}"
 
+    def _key(self):
+        # Without a primary key rows are still told apart, so that answers have one order.
+        return f"{'UNIQUE' if self.is_keyless else 'PRIMARY KEY'} ({', '.join(self.key)})"
+
     def for_atoll(self):
-        using = " USING HASH" if self.is_hashed else ""
-        parts = [*self._columns(), f"PRIMARY KEY ({', '.join(self.key)}){using}"]
+        using = " USING HASH" if self.is_hashed and not self.is_keyless else ""
+        parts = [*self._columns(), f"{self._key()}{using}"]
         parts += [f"UNIQUE ({', '.join(names)})" for names in self.uniques]
         parts += [
             f"INDEX {self.name}_i{at} ({', '.join(names)})" for at, names in enumerate(self.indexes)
@@ -89,7 +94,7 @@ class Table:
         yield from self._inserts()
 
     def for_postgres(self):
-        parts = [*self._columns(), f"PRIMARY KEY ({', '.join(self.key)})"]
+        parts = [*self._columns(), self._key()]
         parts += [f"UNIQUE ({', '.join(names)})" for names in self.uniques]
         yield f"CREATE TABLE {self.name} ({', '.join(parts)})"
         for at, names in enumerate(self.indexes):
@@ -107,6 +112,8 @@ class Table:
             yield replace(self, uniques=self.uniques[:at] + self.uniques[at + 1 :])
         for at in range(len(self.indexes)):
             yield replace(self, indexes=self.indexes[:at] + self.indexes[at + 1 :])
+        if self.is_keyless:
+            yield replace(self, is_keyless=False)
         if self.is_hashed:
             yield replace(self, is_hashed=False)
         step = len(self.rows)
@@ -159,7 +166,7 @@ def _table(rng, name):
     ]
     uniques = tuple(u for at, u in enumerate(uniques) if u not in uniques[:at])
     table = Table(
-        name, tuple(columns), key, rng.random() < 0.25, uniques,
+        name, tuple(columns), key, rng.random() < 0.25, rng.random() < 0.15, uniques,
         tuple(i for at, i in enumerate(indexes) if i not in indexes[:at]),
     )  # fmt: skip
     if key == ("k",) and types[0] in ("int4", "int8") and rng.random() < LARGE:

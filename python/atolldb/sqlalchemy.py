@@ -371,7 +371,8 @@ class AtollDialect(default.DefaultDialect):
         raise NotImplementedError("Atoll does not tell which unique constraints a table has")
 
     def get_view_names(self, connection, schema=None, **kw):
-        return []
+        is_known = schema in (None, "public")
+        return sorted(self._database(connection).views) if is_known else []
 
     def get_temp_table_names(self, connection, schema=None, **kw):
         return []

@@ -44,6 +44,12 @@ impl From<atoll::Error> for Fault {
     }
 }
 
+impl From<SqlError> for Fault {
+    fn from(error: SqlError) -> Self {
+        Self::Sql(error, String::new())
+    }
+}
+
 impl From<StorageError> for Fault {
     fn from(error: StorageError) -> Self {
         Self::Atoll(error.into())

@@ -29,7 +29,7 @@ enum Names {
 impl Table {
     /// All columns of a table.
     pub(crate) fn new(table: SnapshotTable) -> Self {
-        let columns = (0..table.schema().columns().len()).collect();
+        let columns = (0..table.schema().visible().len()).collect();
         Self { table, columns }
     }
 
@@ -72,7 +72,7 @@ impl Table {
     #[getter]
     fn primary_key(&self) -> Vec<String> {
         let schema = self.table.schema();
-        schema.primary_key().iter().map(|at| schema.columns()[*at].name.clone()).collect()
+        schema.visible_key().iter().map(|at| schema.columns()[*at].name.clone()).collect()
     }
 
     /// Number of rows.

@@ -187,7 +187,7 @@ def test_what_the_connection_says_of_itself(connection):
     assert info["vendor_name"] == "Atoll"
     assert info["driver_version"] == atolldb.__version__
     assert info["driver_adbc_version"] == 1_001_000
-    assert connection.adbc_get_table_types() == ["table"]
+    assert connection.adbc_get_table_types() == ["table", "view"]
     assert connection.adbc_current_catalog == "atoll"
     assert connection.adbc_current_db_schema == "public"
     with pytest.raises(manager.ProgrammingError):
@@ -212,7 +212,7 @@ def test_errors_have_classes_and_states(connection, cursor):
         ("SELECT nothing FROM item", manager.ProgrammingError, "42703"),
         ("INSERT INTO item (id) VALUES ('x')", manager.DataError, "22P02"),
         ("INSERT INTO item (id) VALUES (NULL)", manager.IntegrityError, "23502"),
-        ("CREATE VIEW v AS SELECT 1", manager.NotSupportedError, "0A000"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT 1", manager.NotSupportedError, "0A000"),
         ("SELECT ?", manager.ProgrammingError, "42P02"),
     ]:
         with pytest.raises(kind) as raised:

@@ -14,17 +14,19 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Fields, Schema as ArrowSchema};
-use atoll::{Column, Database, Schema, Snapshot, arrow_field};
+use atoll::{Database, Schema, Snapshot, arrow_field};
+use atoll_sql::{View, ViewColumn};
 
-use crate::errors::{Result, error, of_database};
+use crate::errors::{Result, error, of_database, of_sql};
 use crate::link::Source;
 
 /// The name of the one catalog.
 pub(crate) const CATALOG: &str = "atoll";
 /// The name of the one schema.
 pub(crate) const SCHEMA: &str = "public";
-/// The one type of tables.
+/// The types of tables.
 const TABLE: &str = "table";
+const VIEW: &str = "view";
 
 /// What [`objects`] is to show: everything that matches all patterns that are given.
 pub(crate) struct Filter<'f> {
@@ -38,7 +40,7 @@ pub(crate) struct Filter<'f> {
 
 /// The types of tables.
 pub(crate) fn table_types() -> Result<RecordBatch> {
-    let types = Arc::new(StringArray::from(vec![TABLE]));
+    let types = Arc::new(StringArray::from(vec![TABLE, VIEW]));
     Ok(RecordBatch::try_new(Arc::clone(&GET_TABLE_TYPES_SCHEMA), vec![types])?)
 }
 
@@ -57,6 +59,9 @@ pub(crate) fn table_schema(
         let message = format!("there is no table \"{table}\" there; all are in {CATALOG}.{SCHEMA}");
         return Err(error(Status::NotFound, "42P01", message));
     }
+    if let Some((_, view)) = views(source, |name| name == table)?.pop() {
+        return Ok(view.arrow_schema());
+    }
     let found = match source {
         Source::Owned(db) => match db.table(table) {
             Ok(table) => Ok(table.schema().clone()),
@@ -66,7 +71,7 @@ pub(crate) fn table_schema(
         Source::Attached(_) => source.snapshot()?.table(table).map(|table| table.schema().clone()),
     };
     let found = found.map_err(|error| of_database(&error))?;
-    Ok(ArrowSchema::new(found.columns().iter().map(arrow_field).collect::<Vec<_>>()))
+    Ok(ArrowSchema::new(found.visible().iter().map(arrow_field).collect::<Vec<_>>()))
 }
 
 fn inherited(db: &Database, table: &str) -> atoll::Result<Schema> {
@@ -83,9 +88,66 @@ fn inherited(db: &Database, table: &str) -> atoll::Result<Schema> {
 /// A table as [`objects`] shows it.
 struct Described {
     name: String,
-    schema: Schema,
+    kind: &'static str,
+    columns: Vec<ShownColumn>,
+    /// The columns of its primary key.
+    key: Option<Vec<String>>,
     /// Its unique indexes.
     unique: Vec<(String, Vec<String>)>,
+}
+
+struct ShownColumn {
+    name: String,
+    data_type: String,
+    nullable: bool,
+}
+
+impl Described {
+    fn table(name: String, schema: &Schema, unique: Vec<(String, Vec<String>)>) -> Self {
+        let columns = schema.visible().iter().map(|column| ShownColumn {
+            name: column.name.clone(),
+            data_type: column.data_type.to_string(),
+            nullable: column.nullable,
+        });
+        let key = schema.visible_key().iter().map(|at| schema.columns()[*at].name.clone());
+        let (columns, key) = (columns.collect(), Some(key.collect()));
+        let key = key.filter(|key: &Vec<String>| !key.is_empty());
+        Self { name, kind: TABLE, columns, key, unique }
+    }
+
+    fn view((name, view): (String, View)) -> Self {
+        let columns = view.columns.into_iter();
+        let columns = columns.map(|ViewColumn { name, data_type }| ShownColumn {
+            name,
+            data_type,
+            nullable: true,
+        });
+        let (columns, key, unique) = (columns.collect(), None, Vec::new());
+        Self { name, kind: VIEW, columns, key, unique }
+    }
+}
+
+/// The views with wanted names.
+fn views(source: &Source, wanted: impl Fn(&str) -> bool) -> Result<Vec<(String, View)>> {
+    let mut found = Vec::new();
+    let mut add = |name: &str, schema: &Schema| -> Result<()> {
+        if wanted(name) {
+            let view = View::of(schema).map_err(|error| of_sql(&error, ""))?;
+            found.extend(view.map(|view| (name.to_owned(), view)));
+        }
+        Ok(())
+    };
+    match source {
+        Source::Owned(db) => {
+            let catalog = db.catalog().map_err(|error| of_database(&error))?;
+            catalog.objects().try_for_each(|object| add(object.name(), object.schema()))?;
+        }
+        Source::Attached(_) => {
+            let snapshot = source.snapshot()?;
+            snapshot.objects().try_for_each(|object| add(object.name(), object.schema()))?;
+        }
+    }
+    Ok(found)
 }
 
 /// The tables with wanted names.
@@ -96,8 +158,7 @@ fn tables(source: &Source, wanted: impl Fn(&str) -> bool) -> Result<Vec<Describe
                 && !found.iter().any(|one| one.name == name)
                 && let Ok(table) = snapshot.table(&name)
             {
-                let schema = table.schema().clone();
-                found.push(Described { name, schema, unique: Vec::new() });
+                found.push(Described::table(name, table.schema(), Vec::new()));
             }
         }
     };
@@ -108,7 +169,7 @@ fn tables(source: &Source, wanted: impl Fn(&str) -> bool) -> Result<Vec<Describe
                 let table = db.table(&name).map_err(|error| of_database(&error))?;
                 let unique = table.indexes().into_iter().filter(|index| index.unique);
                 let unique = unique.map(|index| (index.name, index.columns)).collect();
-                found.push(Described { name, schema: table.schema().clone(), unique });
+                found.push(Described::table(name, table.schema(), unique));
             }
             db.bases().iter().for_each(|base| of_snapshot(base, &mut found));
         }
@@ -122,26 +183,32 @@ pub(crate) fn objects(source: &Source, filter: &Filter<'_>) -> Result<RecordBatc
     let matches = |pattern: Option<&str>, name: &str| pattern.is_none_or(|one| is_like(name, one));
     let catalogs = usize::from(matches(filter.catalog, CATALOG));
     let schemas = if catalogs == 1 { usize::from(matches(filter.schema, SCHEMA)) } else { 0 };
-    let is_of_type = filter.table_types.as_ref().is_none_or(|types| types.contains(&TABLE));
+    let is_of_type =
+        |kind| filter.table_types.as_ref().is_none_or(|types: &Vec<&str>| types.contains(&kind));
     let depth = match filter.depth {
         ObjectDepth::Catalogs => 1,
         ObjectDepth::Schemas => 2,
         ObjectDepth::Tables => 3,
         ObjectDepth::All | ObjectDepth::Columns => 4,
     };
-    let tables = match depth {
-        3.. if schemas == 1 && is_of_type => tables(source, |name| matches(filter.table, name))?,
-        _ => Vec::new(),
-    };
+    let wanted = |name: &str| matches(filter.table, name);
+    let mut found = Vec::new();
+    if depth >= 3 && schemas == 1 && is_of_type(TABLE) {
+        found.extend(tables(source, wanted)?);
+    }
+    if depth >= 3 && schemas == 1 && is_of_type(VIEW) {
+        found.extend(views(source, wanted)?.into_iter().map(Described::view));
+    }
+    let tables = found;
     let in_tables = match depth {
         4 => {
-            let shown = |column: &Column| matches(filter.column, &column.name);
+            let shown = |column: &ShownColumn| matches(filter.column, &column.name);
             vec![columns(&tables, shown)?, constraints(&tables)?]
         }
         _ => fields(&TABLE_SCHEMA)[2..].iter().map(|one| nulls(one, tables.len())).collect(),
     };
     let names = StringArray::from_iter_values(tables.iter().map(|table| &table.name));
-    let types = StringArray::from_iter_values(tables.iter().map(|_| TABLE));
+    let types = StringArray::from_iter_values(tables.iter().map(|table| table.kind));
     let mut of_tables: Vec<ArrayRef> = vec![Arc::new(names), Arc::new(types)];
     of_tables.extend(in_tables);
     let tables_array = structs(&TABLE_SCHEMA, of_tables)?;
@@ -159,16 +226,16 @@ pub(crate) fn objects(source: &Source, filter: &Filter<'_>) -> Result<RecordBatc
     Ok(RecordBatch::try_new(Arc::clone(&GET_OBJECTS_SCHEMA), vec![names, in_catalog])?)
 }
 
-fn columns(tables: &[Described], shown: impl Fn(&Column) -> bool) -> Result<ArrayRef> {
+fn columns(tables: &[Described], shown: impl Fn(&ShownColumn) -> bool) -> Result<ArrayRef> {
     let mut lengths = Vec::new();
-    let mut all: Vec<(i32, &Column)> = Vec::new();
+    let mut all: Vec<(i32, &ShownColumn)> = Vec::new();
     for table in tables {
         let before = all.len();
-        all.extend((1..).zip(table.schema.columns()).filter(|(_, column)| shown(column)));
+        all.extend((1..).zip(&table.columns).filter(|(_, column)| shown(column)));
         lengths.push(all.len() - before);
     }
     let each = || all.iter().map(|(_, column)| *column);
-    let of_type = |column: &Column| column.data_type.to_string();
+    let of_type = |column: &ShownColumn| column.data_type.clone();
     let column = |field: &Arc<Field>| -> ArrayRef {
         match field.name().as_str() {
             "column_name" => Arc::new(StringArray::from_iter_values(each().map(|one| &one.name))),
@@ -180,7 +247,7 @@ fn columns(tables: &[Described], shown: impl Fn(&Column) -> bool) -> Result<Arra
                 Arc::new(Int16Array::from_iter_values(each().map(|one| i16::from(one.nullable))))
             }
             "xdbc_is_nullable" => {
-                let yes = |one: &Column| if one.nullable { "YES" } else { "NO" };
+                let yes = |one: &ShownColumn| if one.nullable { "YES" } else { "NO" };
                 Arc::new(StringArray::from_iter_values(each().map(yes)))
             }
             _ => nulls(field, all.len()),
@@ -193,16 +260,17 @@ fn constraints(tables: &[Described]) -> Result<ArrayRef> {
     let (mut names, mut types, mut columns) = (Vec::new(), Vec::new(), Vec::new());
     let mut lengths = Vec::new();
     for table in tables {
-        let name = |at: &usize| table.schema.columns()[*at].name.clone();
-        names.push(None);
-        types.push("PRIMARY KEY");
-        columns.push(table.schema.primary_key().iter().map(name).collect::<Vec<_>>());
+        if let Some(key) = &table.key {
+            names.push(None);
+            types.push("PRIMARY KEY");
+            columns.push(key.clone());
+        }
         for (name, of_index) in &table.unique {
             names.push(Some(name.clone()));
             types.push("UNIQUE");
             columns.push(of_index.clone());
         }
-        lengths.push(1 + table.unique.len());
+        lengths.push(usize::from(table.key.is_some()) + table.unique.len());
     }
     let count = names.len();
     let in_columns = columns.iter().map(Vec::len);

@@ -97,14 +97,18 @@ impl IncomingRows {
     /// [`RowsError::Mismatch`] for an extra or a missing column or one of another type, and those
     /// of values that do not fit.
     pub fn fit(self, schema: &Schema) -> Result<Vec<ArrowRows>> {
-        let known = |name: &str| schema.columns().iter().any(|column| column.name == name);
+        let known = |name: &str| schema.visible().iter().any(|column| column.name == name);
         if let Some(extra) = self.schema.fields().iter().find(|field| !known(field.name())) {
             let name = extra.name();
             return Err(RowsError::Mismatch(format!("the table has no column \"{name}\"")));
         }
         let unreadable = |error: SqlError| RowsError::Mismatch(error.to_string());
         let declared = Declared::of(schema).map_err(unreadable)?;
-        let places = schema.columns().iter().map(|column| {
+        let places = schema.columns().iter().enumerate().map(|(at, column)| {
+            if at == schema.visible().len() {
+                // The numbers of rows come later.
+                return Ok(None);
+            }
             let place = self.schema.index_of(&column.name).ok();
             if place.is_none() && !column.nullable && !declared.has_value(&column.name) {
                 let name = &column.name;

@@ -492,28 +492,40 @@ fn folders_are_shared() {
     assert_eq!(numbers(&mut again.new_connection().unwrap(), "SELECT a FROM t"), [1]);
 }
 
+/// The names of the tables that match, with the numbers of their columns.
+fn found_tables(
+    connection: &Connection,
+    catalog: Option<&str>,
+    schema: Option<&str>,
+    table: Option<&str>,
+    types: Option<Vec<&str>>,
+    column: Option<&str>,
+) -> Vec<(String, i32)> {
+    let depth = ObjectDepth::All;
+    let rows = connection.get_objects(depth, catalog, schema, table, types, column).unwrap();
+    let batches: Vec<RecordBatch> = rows.map(Result::unwrap).collect();
+    let mut found = Vec::new();
+    for batch in &batches {
+        let schemas = batch.column(1).as_list::<i32>();
+        let tables = schemas.values().as_struct().column(1).as_list::<i32>();
+        let tables = tables.values().as_struct();
+        let columns = tables.column(2).as_list::<i32>();
+        for at in 0..tables.len() {
+            let name = tables.column(0).as_string::<i32>().value(at).to_owned();
+            found.push((name, columns.value_length(at)));
+        }
+    }
+    found
+}
+
 #[test]
 fn objects_are_filtered() {
     let mut connection = connection();
     run(&mut connection, "CREATE TABLE items (a int, b text, UNIQUE (b), PRIMARY KEY (a))")
         .unwrap();
     run(&mut connection, "CREATE TABLE item_s (a int PRIMARY KEY)").unwrap();
-    let tables = |catalog, schema, table, types: Option<Vec<&str>>, column| {
-        let depth = ObjectDepth::All;
-        let rows = connection.get_objects(depth, catalog, schema, table, types, column).unwrap();
-        let batches: Vec<RecordBatch> = rows.map(Result::unwrap).collect();
-        let mut found = Vec::new();
-        for batch in &batches {
-            let schemas = batch.column(1).as_list::<i32>();
-            let tables = schemas.values().as_struct().column(1).as_list::<i32>();
-            let tables = tables.values().as_struct();
-            let columns = tables.column(2).as_list::<i32>();
-            for at in 0..tables.len() {
-                let name = tables.column(0).as_string::<i32>().value(at).to_owned();
-                found.push((name, columns.value_length(at)));
-            }
-        }
-        found
+    let tables = |catalog, schema, table, types, column| {
+        found_tables(&connection, catalog, schema, table, types, column)
     };
     let both = [("items".to_owned(), 2), ("item_s".to_owned(), 1)];
     assert_eq!(tables(None, None, None, None, None), both);
@@ -521,6 +533,16 @@ fn objects_are_filtered() {
     assert_eq!(tables(None, None, Some("item__"), None, None), [both[1].clone()]);
     assert_eq!(tables(None, None, Some("i%"), Some(vec!["table"]), Some("b"))[0].1, 1);
     assert_eq!(tables(None, None, None, Some(vec!["view"]), None), []);
+    run(&mut connection, "CREATE VIEW item_v AS SELECT a, b AS c FROM items").unwrap();
+    let tables = |catalog, schema, table, types, column| {
+        found_tables(&connection, catalog, schema, table, types, column)
+    };
+    let view = ("item_v".to_owned(), 2);
+    assert_eq!(tables(None, None, None, Some(vec!["view"]), None), vec![view.clone()]);
+    assert_eq!(tables(None, None, Some("item__"), None, None), [both[1].clone(), view]);
+    let columns = connection.get_table_schema(None, None, "item_v").unwrap();
+    let columns: Vec<_> = columns.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(columns, ["a", "c"]);
     assert_eq!(tables(Some(""), None, None, None, None), []);
     assert_eq!(tables(None, Some(""), None, None, None), []);
     let text = format!("SELECT * FROM items WHERE b LIKE '%{}'", "%_".repeat(10_000));
@@ -590,9 +612,9 @@ fn errors_have_states() {
         ("SELECT nothing FROM t", "42703", Status::NotFound),
         ("INSERT INTO t VALUES ('x', 'y')", "22P02", Status::InvalidData),
         ("INSERT INTO t VALUES (1, NULL)", "23502", Status::Integrity),
-        ("CREATE VIEW v AS SELECT 1", "0A000", Status::NotImplemented),
+        ("CREATE MATERIALIZED VIEW v AS SELECT 1", "0A000", Status::NotImplemented),
         ("CREATE TABLE t (a int PRIMARY KEY)", "42P07", Status::AlreadyExists),
-        ("CREATE TABLE u (a int)", "42P16", Status::InvalidArguments),
+        ("CREATE TABLE u (a int NULL PRIMARY KEY)", "42P16", Status::InvalidArguments),
         ("SELECT ?", "42P02", Status::InvalidArguments),
         ("SELECT 1 / 0", "22012", Status::InvalidData),
         ("COMMIT", "25P01", Status::InvalidState),

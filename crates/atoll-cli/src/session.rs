@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use atoll::{Attachment, Database, IndexSpec, Schema, Snapshot};
-use atoll_sql::{Literal, Outcome, QueryStream, Question, SqlError, SqlSession, tablespace_name};
+use atoll_sql::{
+    Comments, Literal, Outcome, QueryStream, Question, SqlError, SqlSession, View, tablespace_name,
+};
 
 use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
@@ -208,6 +210,51 @@ impl Session {
         }
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(tables)
+    }
+
+    /// The objects of a kind that are no tables, in the order of their names.
+    ///
+    /// # Errors
+    /// [`atoll::Error::ForkedChild`].
+    pub fn objects(&self, kind: &str) -> Result<Vec<(String, Schema)>> {
+        let object = |name: &str, schema: &Schema| (name.to_owned(), schema.clone());
+        let mut found: Vec<_> = match &self.target {
+            Target::Owned { database, .. } => {
+                let catalog = database.catalog()?;
+                catalog.objects().map(|one| object(one.name(), one.schema())).collect()
+            }
+            Target::Attached { snapshot, .. } => {
+                snapshot.objects().map(|one| object(one.name(), one.schema())).collect()
+            }
+        };
+        found.retain(|(_, schema)| schema.object().is_some_and(|(one, _)| one == kind));
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(found)
+    }
+
+    /// The views in the order of their names.
+    ///
+    /// # Errors
+    /// A definition of a later version of Atoll.
+    pub fn views(&self) -> Result<Vec<(String, View)>> {
+        let mut views = Vec::new();
+        for (name, schema) in self.objects("view")? {
+            views.extend(View::of(&schema)?.map(|view| (name, view)));
+        }
+        Ok(views)
+    }
+
+    /// The comments on a relation and its parts.
+    ///
+    /// # Errors
+    /// As [`Session::views`].
+    pub fn comments(&self, relation: &str) -> Result<Comments> {
+        Ok(match &self.target {
+            Target::Owned { database, .. } => {
+                Comments::in_catalog(&*database.catalog()?, relation)?
+            }
+            Target::Attached { snapshot, .. } => Comments::in_snapshot(snapshot, relation)?,
+        })
     }
 
     /// Rows of a table.

@@ -348,6 +348,51 @@ fn a_table_is_described_with_its_rules_and_those_that_refer_to_it() {
 }
 
 #[test]
+fn views_and_comments_are_shown() {
+    let world = World::new();
+    let make = "CREATE TABLE t (id int PRIMARY KEY, a int CONSTRAINT positive CHECK (a > 0));
+                CREATE VIEW v AS SELECT id, a AS b FROM t WHERE a > 1;
+                COMMENT ON TABLE t IS 'all of them'; COMMENT ON COLUMN t.a IS 'how many';
+                COMMENT ON VIEW v IS 'the large ones'; COMMENT ON COLUMN v.b IS 'how large';
+                COMMENT ON INDEX t_pkey IS 'by number';
+                COMMENT ON CONSTRAINT positive ON t IS 'why'";
+    let commands = [r"\d", r"\d+", r"\dt", r"\dv", r"\dv+", r"\di+", r"\ds", r"\d v", r"\d+ v"];
+    let run = |first: &[&str], command: &str| {
+        world.run(&[&["sql", "bank"], first, &["-c", make, "-c", command]].concat())
+    };
+    let [list, more, tables, views, views_more, indexes, sequences, view, view_more] =
+        commands.map(|command| run(&[], command).ok());
+    assert!(list.contains("│ t     │") && list.contains("Views: v\n"), "{list}");
+    assert!(more.contains("│ all of them │"), "{more}");
+    assert!(!tables.contains("Views"), "{tables}");
+    assert!(views.contains("│ v    │ id, b   │"), "{views}");
+    assert!(views_more.contains("the large ones │ SELECT id, a AS b FROM t WHERE a > 1"));
+    assert!(indexes.contains("│ t_pkey │ t     │ id      │        │ by number │"), "{indexes}");
+    assert!(sequences.contains("no sequences"), "{sequences}");
+    assert!(view.contains("v: view\n") && view.contains("│ b      │ integer │\n"), "{view}");
+    for shown in [
+        "│ b      │ integer │ how large │\n",
+        "Definition:\n  SELECT id, a AS b FROM t WHERE a > 1\n",
+        "Comment: the large ones\n",
+    ] {
+        assert!(view_more.contains(shown), "{shown} is not in\n{view_more}");
+    }
+    let table = run(&[], r"\d+ t").ok();
+    for shown in [
+        "│ how many │\n",
+        "Comment: all of them\n",
+        "Comment on index t_pkey: by number\n",
+        "Comment on constraint positive: why\n",
+    ] {
+        assert!(table.contains(shown), "{shown} is not in\n{table}");
+    }
+    let json = run(&["--json"], r"\d v").json();
+    let json = json.last().unwrap();
+    assert_eq!((&json["view"], &json["comment"]), (&"v".into(), &"the large ones".into()));
+    assert_eq!(json["columns"][1], serde_json::json!({"name": "b", "type": "integer"}));
+}
+
+#[test]
 fn indexes_are_shown_and_hold_when_the_database_is_opened_again() {
     let world = World::new();
     let data = world.runtime_dir().with_file_name("data").to_str().unwrap().to_owned();

@@ -3,51 +3,43 @@
 //! A statement changes the shape of the table, part by part. Then the table is made anew in that
 //! shape, under its name, and the rows are copied; all of it is part of the transaction.
 
+mod altered;
+mod columns;
+mod errors;
 mod follow;
+mod values;
 
-use atoll::{Column, DataType, Table, TableOptions};
+use atoll::{Table, TableOptions};
 use sqlparser::ast::{
-    AlterColumnOperation, AlterTableOperation, CreateIndex, DropBehavior, Expr, Ident, IndexColumn,
-    IndexType, ObjectName, OrderByOptions, RenameTableNameKind, Spanned, TableConstraint,
-    Value as SqlValue,
+    AlterTableOperation, CreateIndex, DropBehavior, Expr, Ident, IndexType, ObjectName,
+    RenameTableNameKind, Spanned, TableConstraint, Value as SqlValue,
 };
 use sqlparser::tokenizer::Span;
 
+pub(crate) use self::altered::Altered;
+use self::columns::changed_sequences;
 use self::follow::follow;
+use self::values::{as_it_was, one_direction};
 use crate::ddl::NewTable;
-use crate::declared::{Declared, expression};
+use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
+use crate::names;
 use crate::prepared::query::Binder;
-use crate::quoted::quoted_if_needed;
 use crate::table_shape::{Defined, TableShape};
-use crate::{names, types};
 
 /// A table that gets another shape.
 pub(crate) struct Alteration {
     old: Table,
     name: String,
     shape: TableShape,
-    /// Foreign keys of other tables that depend on what is dropped are dropped too.
+    /// Foreign keys of other tables, and views, that depend on what is dropped are dropped too.
     cascades: bool,
+    /// The indexes and constraints that get another name.
+    renamed: Vec<(String, String)>,
     /// It gets a condition that its rows have not been checked for.
     adds_check: bool,
     span: Span,
-}
-
-/// A table as it becomes.
-pub(crate) struct Altered {
-    pub(crate) old: Table,
-    pub(crate) new: NewTable,
-    /// The value of each column, over a row of the old table.
-    pub(crate) values: Vec<Expr>,
-    /// All values stay where they are, so that the table needs no copy.
-    pub(crate) keeps_rows: bool,
-    /// It gets a condition that its rows have not been checked for.
-    pub(crate) adds_check: bool,
-    /// The foreign keys that its rows have not been checked for, and the tables that they refer to.
-    pub(crate) unchecked: Vec<String>,
-    pub(crate) parents: Vec<Table>,
 }
 
 impl Alteration {
@@ -57,7 +49,8 @@ impl Alteration {
     /// What was declared of it cannot be read.
     pub(crate) fn of(old: Table, span: Span) -> Result<Self, SqlError> {
         let (name, shape) = (old.name().to_owned(), TableShape::of(&old)?);
-        Ok(Self { old, name, shape, cascades: false, adds_check: false, span })
+        let (cascades, adds_check, renamed) = (false, false, Vec::new());
+        Ok(Self { old, name, shape, cascades, renamed, adds_check, span })
     }
 
     /// Carries out a part of `ALTER TABLE`.
@@ -170,10 +163,27 @@ impl Alteration {
     pub(crate) fn rename_index(&mut self, old: &str, new: &str) -> Result<(), SqlError> {
         let mut indexes = self.shape.indexes.iter_mut();
         match indexes.find(|one| one.name.as_deref() == Some(old)) {
-            Some(index) => index.name = Some(new.to_owned()),
+            Some(index) => {
+                index.name = Some(new.to_owned());
+                self.renamed.push((old.to_owned(), new.to_owned()));
+            }
             None => return Err(unknown("index", old).at(self.span)),
         }
         Ok(())
+    }
+
+    /// A sequence that defaults ask has another name.
+    ///
+    /// # Errors
+    /// None.
+    pub(crate) fn rename_sequence(&mut self, old: &str, new: &str) -> Result<(), SqlError> {
+        self.shape.rules.rename_sequence(old, new);
+        Ok(())
+    }
+
+    /// Drops the default of a column.
+    pub(crate) fn drop_default(&mut self, column: &str) {
+        self.shape.rules.drop_default(column);
     }
 
     /// Drops the foreign keys of these names.
@@ -203,13 +213,16 @@ impl Alteration {
     /// # Errors
     /// The parts do not fit together; another table or index has the name.
     pub(crate) fn finish(self, binder: &Binder<'_>) -> Result<Altered, SqlError> {
-        let Self { old, name, shape, adds_check, span, .. } = self;
-        if name != old.name() && binder.scope.table(&name).is_ok() {
+        let Self { old, name, mut shape, span, cascades, adds_check, renamed } = self;
+        if name != old.name() && (binder.scope.has(&name) || binder.scope.table(&name).is_ok()) {
             let message = format!("table \"{name}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
                 .with_cause(Cause::TableExists)
                 .at(span));
         }
+        let is_taken = |name: &str| binder.scope.catalog.get(name).is_some();
+        let new_sequences = shape.sequences(&name, &is_taken)?;
+        let sequences = changed_sequences(binder, &old, &name, &shape)?;
         let null = || Expr::value(SqlValue::Null);
         let values = shape.columns.iter().map(|one| match (&one.using, &one.origin) {
             // It is computed when the row is stored.
@@ -219,6 +232,7 @@ impl Alteration {
             (None, None) => null(),
         });
         let values = values.collect();
+        let columns = altered::kept_columns(&old, &shape);
         let changed = shape.columns.iter().filter(|one| {
             let mut columns = old.schema().columns().iter();
             let origin = columns.find(|column| Some(&column.name) == one.origin.as_ref());
@@ -228,10 +242,11 @@ impl Alteration {
         let changed: Vec<String> = changed.map(|one| one.column.name.clone()).collect();
         let origins = shape.columns.iter().map(|one| one.origin.as_deref());
         let keeps_rows = changed.is_empty()
-            && origins.eq(old.schema().columns().iter().map(|column| Some(&*column.name)));
-        let Defined { schema, indexes, mut rules } = shape.finish(&name, span)?;
+            && origins.eq(old.schema().visible().iter().map(|column| Some(&*column.name)));
+        let Defined { schema, indexes, mut rules, .. } = shape.finish(&name, &is_taken, span)?;
         let kept: Vec<String> = rules.foreign_keys().iter().map(|key| key.name.clone()).collect();
-        let schema = rules.declare(binder, &name, (schema, &indexes))?;
+        let new: Vec<String> = new_sequences.iter().map(|one| one.name.clone()).collect();
+        let schema = rules.declare(binder, &name, (schema, &indexes), &new)?;
         let mut keys = Declared::of(&schema)?.foreign_keys;
         keys.retain(|key| {
             !kept.contains(&key.name) || key.columns.iter().any(|one| changed.contains(one))
@@ -242,128 +257,20 @@ impl Alteration {
         let unchecked = keys.into_iter().map(|key| key.name).collect();
         let tablespace = Some(old.tablespace()).filter(|_| binder.scope.db.durability().is_some());
         let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
-        let new = NewTable { name, schema, options };
-        Ok(Altered { old, new, values, keeps_rows, adds_check, unchecked, parents })
-    }
-
-    fn position(&mut self, ident: &Ident) -> Result<usize, SqlError> {
-        self.shape.column(ident, &self.name)?;
-        let name = names::fold(ident);
-        let found = self.shape.columns.iter().position(|one| one.column.name == name);
-        Ok(found.unwrap_or_default())
-    }
-
-    fn drop_column(&mut self, ident: &Ident, if_exists: bool) -> Result<(), SqlError> {
-        let at = match self.position(ident) {
-            Ok(at) => at,
-            Err(_) if if_exists => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let name = self.shape.columns[at].column.name.clone();
-        let generated = self.shape.rules.generated_from(&name);
-        if !generated.is_empty() && !self.cascades {
-            return Err(needed_by_generated(&name, &generated, &self.name).at(ident.span));
-        }
-        for other in generated {
-            self.drop_column(&Ident::with_quote('"', other), false)?;
-        }
-        self.shape.columns.retain(|one| one.column.name != name);
-        self.shape.indexes.retain(|index| !index.columns.contains(&name));
-        self.shape.rules.drop_column(&name);
-        if self.shape.key.contains(&name) {
-            self.shape.key.clear();
-        }
-        Ok(())
-    }
-
-    fn rename_column(&mut self, old: &Ident, new: &Ident) -> Result<(), SqlError> {
-        let at = self.position(old)?;
-        let (old, name) = (names::fold(old), names::fold(new));
-        if self.shape.columns.iter().any(|one| one.column.name == name) {
-            let message = format!("column \"{name}\" of table \"{}\" exists already", self.name);
-            return Err(SqlError::new(SqlErrorKind::Schema, message)
-                .with_cause(Cause::ColumnExists)
-                .at(new.span));
-        }
-        let renamed = self.shape.indexes.iter_mut().map(|index| &mut index.columns);
-        for columns in renamed.chain([&mut self.shape.key]) {
-            columns.iter_mut().filter(|one| **one == old).for_each(|one| one.clone_from(&name));
-        }
-        self.shape.rules.rename_column(&old, &name);
-        self.shape.columns[at].column.name = name;
-        Ok(())
-    }
-
-    fn alter_column(&mut self, ident: &Ident, op: &AlterColumnOperation) -> Result<(), SqlError> {
-        let at = self.position(ident)?;
-        let name = names::fold(ident);
-        let is_in_key = self.shape.key.contains(&name);
-        let one = &mut self.shape.columns[at];
-        match op {
-            AlterColumnOperation::SetNotNull => one.column.nullable = false,
-            AlterColumnOperation::DropNotNull if is_in_key => {
-                let message = format!("column \"{name}\" is in a primary key");
-                return Err(SqlError::new(SqlErrorKind::Schema, message).at(ident.span));
-            }
-            AlterColumnOperation::DropNotNull => one.column.nullable = true,
-            AlterColumnOperation::SetDefault { value } => {
-                self.shape.rules.drop_default(&name);
-                self.shape.rules.add_default(&name, value)?;
-            }
-            AlterColumnOperation::DropDefault => self.shape.rules.drop_default(&name),
-            AlterColumnOperation::SetDataType { .. }
-                if !self.shape.rules.generated_from(&name).is_empty() =>
-            {
-                let message = "cannot alter type of a column used by a generated column";
-                return Err(SqlError::unsupported(message).at(ident.span));
-            }
-            AlterColumnOperation::SetDataType { using: Some(_), .. }
-                if self.shape.rules.is_generated(&name) =>
-            {
-                let message = "cannot specify USING when altering type of generated column";
-                return Err(SqlError::new(SqlErrorKind::Schema, message)
-                    .with_state("42611")
-                    .at(ident.span));
-            }
-            AlterColumnOperation::SetDataType { data_type, using, .. } => {
-                let data_type =
-                    types::column_type(data_type).map_err(|error| error.at(ident.span))?;
-                if using.is_none() && !types::is_assignable(one.column.data_type, data_type) {
-                    return Err(not_by_itself(&one.column, data_type).at(ident.span));
-                }
-                let old = std::mem::replace(&mut one.column.data_type, data_type);
-                one.using = match (using.clone(), one.using.take()) {
-                    (None, before) => before.map(|value| assigned(value, old, data_type)),
-                    (Some(value), _) => Some(cast(value, data_type)),
-                };
-                self.retype_default(ident, old, data_type)?;
-            }
-            other @ AlterColumnOperation::AddGenerated { .. } => {
-                let message = format!("ALTER COLUMN … {other} is not supported");
-                return Err(SqlError::unsupported(message).at(ident.span));
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the default of a column fit its new type.
-    fn retype_default(
-        &mut self,
-        ident: &Ident,
-        old: DataType,
-        data_type: DataType,
-    ) -> Result<(), SqlError> {
-        let name = names::fold(ident);
-        let Some(default) = self.shape.rules.default_of(&name).cloned() else { return Ok(()) };
-        if !types::is_assignable(old, data_type) {
-            let message = format!("the default {default} of column \"{name}\" is no {data_type}");
-            return Err(SqlError::new(SqlErrorKind::Type, message)
-                .with_cause(Cause::OtherType)
-                .at(ident.span)
-                .with_hint(Some("DROP DEFAULT first".to_owned())));
-        }
-        self.shape.rules.drop_default(&name);
-        self.shape.rules.add_default(&name, &assigned(default, old, data_type))
+        let new = NewTable { name, schema, options, sequences: new_sequences };
+        Ok(Altered {
+            old,
+            new,
+            values,
+            keeps_rows,
+            adds_check,
+            unchecked,
+            parents,
+            columns,
+            cascades,
+            renamed,
+            sequences,
+        })
     }
 
     fn drop_constraint(&mut self, ident: &Ident, if_exists: bool) -> Result<(), SqlError> {
@@ -389,6 +296,7 @@ impl Alteration {
 
     fn rename_constraint(&mut self, old: &Ident, new: &Ident) -> Result<(), SqlError> {
         let (name, new) = (names::fold(old), names::fold(new));
+        self.renamed.push((name.clone(), new.clone()));
         if let Some(check) = self.shape.rules.constraint_name(&name) {
             *check = new;
             return Ok(());
@@ -404,6 +312,9 @@ impl Alteration {
     /// Whether it is the name of the primary key's constraint.
     fn is_key_name(&self, name: &str) -> bool {
         let key = &self.shape.key;
+        if key.is_empty() {
+            return false;
+        }
         let mut indexes = self.shape.indexes.iter().filter(|one| one.name.is_some());
         let index = indexes.find(|one| one.columns == *key && !one.unique);
         match index {
@@ -411,20 +322,6 @@ impl Alteration {
             None => name == format!("{}_pkey", self.old.name()),
         }
     }
-}
-
-/// The error of a column from which another one is computed.
-fn needed_by_generated(column: &str, generated: &[String], table: &str) -> SqlError {
-    let message =
-        format!("cannot drop column {column} of table {table} because other objects depend on it");
-    let depends = |one: &String| {
-        format!("column {one} of table {table} depends on column {column} of table {table}")
-    };
-    let detail = generated.iter().map(depends).collect::<Vec<_>>().join("\n");
-    SqlError::new(SqlErrorKind::Schema, message)
-        .with_cause(Cause::Needed)
-        .with_detail(detail)
-        .with_hint(Some("Use DROP ... CASCADE to drop the dependent objects too.".to_owned()))
 }
 
 /// The name of an index, and its place.
@@ -437,60 +334,4 @@ pub(crate) fn index_name(name: &ObjectName) -> Result<(String, Span), SqlError> 
 pub(crate) fn unknown(what: &str, name: &str) -> SqlError {
     let message = format!("{what} \"{name}\" does not exist");
     SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::UnknownObject)
-}
-
-fn not_by_itself(column: &Column, wanted: DataType) -> SqlError {
-    let Column { name, data_type, .. } = column;
-    let message =
-        format!("column \"{name}\" of type {data_type} does not become {wanted} by itself");
-    SqlError::new(SqlErrorKind::Type, message)
-        .with_cause(Cause::OtherType)
-        .with_hint(Some(format!("say how: USING {}::{wanted}", quoted_if_needed(name))))
-}
-
-/// The value of a column of the old table, for one of this type.
-fn as_it_was(old: &Table, name: &str, wanted: DataType) -> Expr {
-    let value = Expr::Identifier(Ident::with_quote('"', name));
-    let columns = old.schema().columns();
-    match columns.iter().find(|one| one.name == name) {
-        Some(column) => assigned(value, column.data_type, wanted),
-        None => value,
-    }
-}
-
-/// A value of a type as a column of the wanted one gets it.
-fn assigned(value: Expr, from: DataType, wanted: DataType) -> Expr {
-    let is_text = |one| types::assigned(one) == DataType::Text;
-    if from == wanted || is_text(from) && is_text(wanted) { value } else { cast(value, wanted) }
-}
-
-/// A value as one of a type. A text is not cut where it is too long: the column refuses it.
-fn cast(value: Expr, wanted: DataType) -> Expr {
-    let cast = expression(&format!("CAST(NULL AS {})", types::assigned(wanted)));
-    let mut cast = cast.expect("types have names of SQL");
-    if let Expr::Cast { expr, .. } = &mut cast {
-        **expr = value;
-    }
-    cast
-}
-
-/// The columns of an index without their directions, which are those of the index or all reversed:
-/// an index is read in both ways.
-fn one_direction(columns: &[IndexColumn]) -> Result<Vec<IndexColumn>, SqlError> {
-    let is = |descending: bool| {
-        move |one: &IndexColumn| {
-            let OrderByOptions { asc, nulls_first } = one.column.options;
-            asc.unwrap_or(true) != descending && nulls_first.unwrap_or(descending) == descending
-        }
-    };
-    if !columns.iter().all(is(false)) && !columns.iter().all(is(true)) {
-        let message = "the columns of an index have one direction, with NULLs where it puts them";
-        let span = columns.first().map_or_else(Span::empty, |one| one.column.span());
-        return Err(SqlError::unsupported(message).at(span));
-    }
-    let plain = columns.iter().cloned().map(|mut one| {
-        one.column.options = OrderByOptions { asc: None, nulls_first: None };
-        one
-    });
-    Ok(plain.collect())
 }

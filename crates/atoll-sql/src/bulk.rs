@@ -87,6 +87,15 @@ impl Filler<'_> {
 impl Sink for Filler<'_> {
     fn row(&mut self, row: &[Value], place: &dyn Fn() -> String) -> Result<(), ApplyError> {
         self.interrupt.check_row()?;
+        let mut numbered: Vec<Value>;
+        let row = match self.table.schema().is_keyless() {
+            true => {
+                numbered = row.to_vec();
+                self.table.number_in(&mut numbered);
+                &numbered
+            }
+            false => row,
+        };
         let checked = self.table.schema().check_row(row);
         checked.map_err(|error| SqlError::from(Error::from(error)).within(&place()))?;
         self.rows.push(row);
@@ -105,6 +114,7 @@ impl Sink for Filler<'_> {
         if load::check(schema, &given).is_err() {
             return Ok(false);
         }
+        let given = given.numbered(self.table);
         let mut from = 0;
         while from < given.rows {
             self.interrupt.check_now()?;

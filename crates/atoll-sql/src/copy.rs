@@ -15,12 +15,15 @@ use crate::input::Input;
 use crate::interrupt::{Interrupt, Question};
 use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Source, Tally};
 use crate::parse::ExtraOption;
+use crate::prepared::cache::Shared;
 use crate::prepared::query::Binder;
 use crate::prepared::run::Part;
 use crate::ruled::{Ruled, Rules};
 use crate::scope::Scope;
+use crate::sequence::context::{self, Context};
 use crate::settings::Choice;
 use crate::sink::Sink;
+use crate::view::View;
 use crate::zone::{self, Zone};
 use crate::{csv, names, parquet, txn};
 
@@ -36,6 +39,7 @@ impl Source {
         let mut inserter = self.inserter(transaction, interrupt, part)?;
         self.read(&mut inserter, progress)?;
         let loaded = inserter.finish()?;
+        context::write_pending(transaction)?;
         self.tally.set(loaded);
         Ok(loaded.rows())
     }
@@ -106,7 +110,9 @@ pub fn copy_from(
     let source = Source { table, input, format, columns, rules, options, tally };
     // No session says in which zone its instants are.
     let load = || source.load_alone(db, None, &interrupt, progress);
-    zone::with(Zone::default(), load)?;
+    let context = Context::on_database(db.clone(), Arc::clone(&Shared::of(db).sequences));
+    context::with(&context, || zone::with(Zone::default(), load))?;
+    context.store_pending()?;
     Ok(source.tally.get())
 }
 
@@ -154,6 +160,10 @@ pub(crate) fn source(
         return Err(SqlError::unsupported("COPY reads files: COPY t FROM 'file.csv'"));
     };
     let (name, span) = names::table_name(table_name)?;
+    if View::find(&scope.catalog, &name)?.is_some() {
+        let message = format!("cannot copy to view \"{name}\"");
+        return Err(SqlError::unsupported(message).with_state("42809").at(span));
+    }
     let table = names::find_table(scope, &name, span)?;
     let columns = (!columns.is_empty())
         .then(|| names::target_columns(&table, columns.iter().map(Ok::<&Ident, SqlError>)))

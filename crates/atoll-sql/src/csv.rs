@@ -145,7 +145,7 @@ fn header_hint(error: SqlError, line: u64, shape: Shape<'_>) -> SqlError {
 /// Positions of the columns that a header names.
 fn by_name(schema: &Schema, table: &str, header: &Record<'_>) -> Result<Vec<usize>, SqlError> {
     let line = header.line;
-    let known = || schema.columns().iter().map(|column| column.name.as_str());
+    let known = || schema.visible().iter().map(|column| column.name.as_str());
     let mut targets = Vec::with_capacity(header.len());
     for name in names::of_header(header.iter().map(|field| field.text)).names {
         let at = names::find(known(), &name).ok_or_else(|| {

@@ -5,6 +5,7 @@
 //! CREATE TABLE [IF NOT EXISTS] name (
 //!     column type [NOT NULL] [PRIMARY KEY] [UNIQUE] [DEFAULT value] [CHECK (condition)]
 //!         [GENERATED ALWAYS AS (expression) STORED]
+//!         [GENERATED {ALWAYS | BY DEFAULT} AS IDENTITY [(option …)]]
 //!         [REFERENCES table [(column)] …], …
 //!     [, LIKE table [INCLUDING … | EXCLUDING …]]…
 //!     [, PRIMARY KEY (column, …) [USING HASH]]
@@ -16,7 +17,8 @@
 //! ```
 //!
 //! The rows of a table are found by the hash of their primary key. Unless it says `USING HASH`, an
-//! ordered index over the key is made too, for ranges and for orders.
+//! ordered index over the key is made too, for ranges and for orders. A table without a primary key
+//! has numbers of rows in its place, which no statement sees.
 //!
 //! Without the last clause the database chooses the tablespace. `alter` changes what is made here.
 //!
@@ -29,7 +31,7 @@ use sqlparser::tokenizer::Span;
 
 use crate::error::SqlError;
 use crate::prepared::query::Binder;
-use crate::table_shape::{Defined, TableShape};
+use crate::table_shape::{Defined, NewSequence, TableShape};
 use crate::{like_clause, names, parse};
 
 /// A table that a statement describes.
@@ -37,6 +39,8 @@ pub(crate) struct NewTable {
     pub(crate) name: String,
     pub(crate) schema: Schema,
     pub(crate) options: TableOptions,
+    /// The sequences of its columns.
+    pub(crate) sequences: Vec<NewSequence>,
 }
 
 /// The table that a statement describes; `None` if one of its name exists and the statement says
@@ -55,8 +59,11 @@ pub(crate) fn new_table(
         let (name, span) = names::table_name(name)?;
         names::find_table(binder.scope, &name, span)
     };
-    let Defined { schema, indexes, rules } = defined(statement, &find, &name, span)?;
-    let schema = rules.declare(binder, &name, (schema, &indexes))?;
+    let is_taken = |name: &str| binder.scope.catalog.get(name).is_some();
+    let Defined { schema, indexes, rules, sequences } =
+        defined(statement, (&find, &is_taken), &name, span)?;
+    let new: Vec<String> = sequences.iter().map(|one| one.name.clone()).collect();
+    let schema = rules.declare(binder, &name, (schema, &indexes), &new)?;
     let tablespace = tablespace(statement).map_err(|error| error.at(span))?;
     if let (Some(name), None) = (tablespace, db.durability()) {
         let message = "a database that is in memory only has no tablespaces";
@@ -68,16 +75,19 @@ pub(crate) fn new_table(
     let tablespace =
         tablespace.map(|name| names::tablespace(name, db.tablespaces())).transpose()?;
     let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
-    if statement.if_not_exists && binder.scope.table(&name).is_ok() {
+    if statement.if_not_exists && (binder.scope.has(&name) || binder.scope.table(&name).is_ok()) {
         return Ok(None);
     }
-    Ok(Some(NewTable { name, schema, options }))
+    Ok(Some(NewTable { name, schema, options, sequences }))
 }
+
+/// Finds the table of a name.
+type Find<'f> = dyn Fn(&ObjectName) -> Result<Table, SqlError> + 'f;
 
 /// What a statement defines for a table of this name, perhaps like others.
 fn defined(
     statement: &CreateTable,
-    find: &dyn Fn(&ObjectName) -> Result<Table, SqlError>,
+    (find, is_taken): (&Find<'_>, &dyn Fn(&str) -> bool),
     table: &str,
     span: Span,
 ) -> Result<Defined, SqlError> {
@@ -94,7 +104,7 @@ fn defined(
         }
     }
     statement.constraints.iter().try_for_each(|constraint| shape.add_constraint(constraint))?;
-    shape.finish(table, span)
+    shape.finish(table, is_taken, span)
 }
 
 /// The name behind `TABLESPACE`; any other option is refused.
@@ -113,6 +123,20 @@ fn tablespace(statement: &CreateTable) -> Result<Option<&Ident>, SqlError> {
         _ => Err(SqlError::unsupported("this option is not supported in CREATE TABLE")
             .with_hint(Some("behind the columns there can be TABLESPACE and a name".to_owned()))),
     }
+}
+
+/// Refuses clauses of a `CREATE TABLE … AS` that are not carried out.
+///
+/// # Errors
+/// There is one.
+pub(crate) fn refuse_clauses_of_query(statement: &CreateTable, span: Span) -> Result<(), SqlError> {
+    let mut rest = CreateTable { query: None, ..statement.clone() };
+    rest.columns.clear();
+    if rest.table_options != CreateTableOptions::None || !rest.constraints.is_empty() {
+        let message = "options and constraints are not supported in CREATE TABLE … AS";
+        return Err(SqlError::unsupported(message).at(span));
+    }
+    refuse_clauses(&rest, span)
 }
 
 fn refuse_clauses(statement: &CreateTable, span: Span) -> Result<(), SqlError> {
@@ -169,7 +193,7 @@ mod tests {
     fn of(sql: &str) -> Result<Schema, SqlError> {
         match crate::parse::one(sql)? {
             Statement::CreateTable(create) => {
-                Ok(defined(&create, &|_| panic!("LIKE"), "t", Span::empty())?.schema)
+                Ok(defined(&create, (&|_| panic!("LIKE"), &|_| false), "t", Span::empty())?.schema)
             }
             other => panic!("{other} is not CREATE TABLE"),
         }
@@ -198,7 +222,9 @@ mod tests {
             UNIQUE (b), UNIQUE (c, b), CONSTRAINT t_b_key1 UNIQUE (a), INDEX \"Second\" (c, a),
             INDEX again (c))";
         let Statement::CreateTable(create) = crate::parse::one(sql).unwrap() else { panic!() };
-        let indexes = defined(&create, &|_| panic!("LIKE"), "t", Span::empty()).unwrap().indexes;
+        let indexes = defined(&create, (&|_| panic!("LIKE"), &|_| false), "t", Span::empty())
+            .unwrap()
+            .indexes;
         let found: Vec<_> = indexes
             .iter()
             .map(|one| (one.name.as_str(), one.columns.join(" "), one.unique))
@@ -235,7 +261,6 @@ mod tests {
     #[test]
     fn what_is_not_carried_out_is_refused() {
         for sql in [
-            "CREATE TABLE t (a int PRIMARY KEY GENERATED ALWAYS AS IDENTITY)",
             "CREATE TABLE t (a int PRIMARY KEY DEFERRABLE)",
             "CREATE TABLE t (a int, PRIMARY KEY (a) INITIALLY DEFERRED)",
             "CREATE TABLE t (a int, PRIMARY KEY (a DESC))",

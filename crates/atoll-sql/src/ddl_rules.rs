@@ -3,6 +3,7 @@
 //! They are checked when the table is defined: what could not be computed for a row is refused
 //! then, and not when the first row comes.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use atoll::{DataType, IndexSpec, Schema};
@@ -16,6 +17,8 @@ use crate::like_clause::Including;
 use crate::literal::Literal;
 use crate::prepared::change::invalid;
 use crate::prepared::query::Binder;
+use crate::sequence::definition::unknown;
+use crate::sequence::mentions;
 use crate::{eval, names, types};
 
 /// What the definition of a table says about its rows.
@@ -23,6 +26,8 @@ use crate::{eval, names, types};
 pub(crate) struct Rules {
     defaults: Vec<(String, Expr)>,
     generated: Vec<(String, Expr)>,
+    /// The columns that are numbered, and whether they always are.
+    identities: BTreeMap<String, bool>,
     checks: Vec<(Option<String>, Expr)>,
     /// Those that the table has already, and new ones.
     foreign_keys: Vec<ForeignKey>,
@@ -37,6 +42,10 @@ impl Rules {
     pub(crate) fn add_default(&mut self, column: &str, expr: &Expr) -> Result<(), SqlError> {
         if self.is_generated(column) {
             let message = format!("column \"{column}\" is a generated column");
+            return Err(SqlError::new(SqlErrorKind::Syntax, message).at(expr.span()));
+        }
+        if self.identities.contains_key(column) {
+            let message = format!("column \"{column}\" is an identity column");
             return Err(SqlError::new(SqlErrorKind::Syntax, message).at(expr.span()));
         }
         if self.defaults.iter().any(|(other, _)| other == column) {
@@ -71,7 +80,9 @@ impl Rules {
     pub(crate) fn add_like(&mut self, mut other: Self, including: Including, names: (&str, &str)) {
         other.rename_table(names.0, names.1);
         if including.defaults {
-            self.defaults.extend(other.defaults);
+            // A sequence of a numbered column is its own.
+            let others = other.defaults.into_iter();
+            self.defaults.extend(others.filter(|(one, _)| !other.identities.contains_key(one)));
         }
         if including.generated {
             self.generated.extend(other.generated);
@@ -91,6 +102,50 @@ impl Rules {
         let names_it = |expr: &Expr| columns(expr).iter().any(|ident| names::fold(ident) == column);
         let generated = self.generated.iter().filter(|(_, expr)| names_it(expr));
         generated.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether a column is numbered, and whether it always is.
+    pub(crate) fn identity(&self, column: &str) -> Option<bool> {
+        self.identities.get(column).copied()
+    }
+
+    /// Whether a column is numbered.
+    pub(crate) fn is_numbered(&self, column: &str) -> bool {
+        self.identities.contains_key(column)
+    }
+
+    /// A column is numbered by a sequence.
+    ///
+    /// # Errors
+    /// It has a default, or is computed.
+    pub(crate) fn number(
+        &mut self,
+        column: &str,
+        sequence: &str,
+        identity: Option<bool>,
+    ) -> Result<(), SqlError> {
+        let has_default = self.defaults.iter().chain(&self.generated).any(|(one, _)| one == column);
+        if has_default {
+            let message = match identity {
+                Some(_) => {
+                    format!("both default and identity specified for column \"{column}\"")
+                }
+                None => format!("multiple default values specified for column \"{column}\""),
+            };
+            return Err(SqlError::new(SqlErrorKind::Syntax, message));
+        }
+        self.defaults.push((column.to_owned(), mentions::next_of(sequence)?));
+        if let Some(always) = identity {
+            self.identities.insert(column.to_owned(), always);
+        }
+        Ok(())
+    }
+
+    /// A sequence has another name.
+    pub(crate) fn rename_sequence(&mut self, old: &str, new: &str) {
+        for (_, expr) in &mut self.defaults {
+            *expr = mentions::renamed(expr, old, new);
+        }
     }
 
     /// A column is no longer generated.
@@ -113,7 +168,8 @@ impl Rules {
     /// # Errors
     /// An expression cannot be parsed.
     pub(crate) fn of(declared: &Declared) -> Result<Self, SqlError> {
-        let Declared { defaults, generated, checks, foreign_keys } = declared;
+        let Declared { defaults, generated, identities, checks, foreign_keys } = declared;
+        let identities = identities.clone();
         let of_column = |(column, text): (&String, &String)| -> Result<_, SqlError> {
             Ok((column.clone(), expression(text)?))
         };
@@ -124,7 +180,7 @@ impl Rules {
         let defaults = defaults.collect::<Result<_, SqlError>>()?;
         let checks = checks.collect::<Result<_, SqlError>>()?;
         let (foreign_keys, written) = (foreign_keys.clone(), Vec::new());
-        Ok(Self { defaults, generated, checks, foreign_keys, written })
+        Ok(Self { defaults, generated, identities, checks, foreign_keys, written })
     }
 
     /// The default of a column.
@@ -135,6 +191,7 @@ impl Rules {
     /// A column has no default any more.
     pub(crate) fn drop_default(&mut self, column: &str) {
         self.defaults.retain(|(other, _)| other != column);
+        self.identities.remove(column);
     }
 
     /// A column is gone, and all that depends on it.
@@ -152,6 +209,9 @@ impl Rules {
             if column == old {
                 new.clone_into(column);
             }
+        }
+        if let Some(always) = self.identities.remove(old) {
+            self.identities.insert(new.to_owned(), always);
         }
         let of_keys = self.foreign_keys.iter_mut().flat_map(|key| {
             let ForeignKey { columns, on_delete_columns, .. } = key;
@@ -229,9 +289,10 @@ impl Rules {
         binder: &Binder<'_>,
         table: &str,
         (schema, indexes): (Schema, &[IndexSpec]),
+        new_sequences: &[String],
     ) -> Result<Schema, SqlError> {
-        let foreign_keys = self.foreign_keys;
-        let mut declared = Declared { foreign_keys, ..Declared::default() };
+        let (foreign_keys, identities) = (self.foreign_keys, self.identities);
+        let mut declared = Declared { foreign_keys, identities, ..Declared::default() };
         for (column, expr) in self.defaults {
             let at = schema.position(&column).unwrap_or_default();
             match eval::constant(&expr) {
@@ -243,6 +304,11 @@ impl Rules {
                     }
                 }
                 None => binder.check_default(&expr).map_err(|error| error.at(expr.span()))?,
+            }
+            for name in mentions::of(&expr) {
+                if binder.scope.catalog.get(&name).is_none() && !new_sequences.contains(&name) {
+                    return Err(unknown(&name).at(expr.span()));
+                }
             }
             declared.defaults.insert(column, expr.to_string());
         }

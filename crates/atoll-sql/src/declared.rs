@@ -25,6 +25,10 @@ pub struct Declared {
     /// The expressions of columns that are computed from others, by column.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub generated: BTreeMap<String, String>,
+    /// The columns that are numbered (`GENERATED … AS IDENTITY`), with defaults that ask their
+    /// sequences; whether they always are.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub identities: BTreeMap<String, bool>,
     /// Conditions of which none may be false for a row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,

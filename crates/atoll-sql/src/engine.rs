@@ -41,6 +41,7 @@ use crate::rules::temporal::{Now, TypeNames};
 use crate::rules::{
     at_zone, extreme, functions, grouped, merging, quantified, ranked, spread, sum, temporal,
 };
+use crate::sequence::context;
 use crate::short::compile::expr::NOW;
 use crate::{depth, limits, panics, query_error, zone};
 
@@ -153,8 +154,12 @@ impl Engine {
         let zone = zone::current();
         let work = move || {
             zone::set(zone);
+            // A bound statement is not one of a session.
+            context::set(None);
+            let planned = handle.block_on(planning);
+            context::set(None);
             // A statement that was ended has no receiver any more.
-            let _ = answer.send(handle.block_on(planning));
+            let _ = answer.send(planned);
         };
         // It panics where no thread can be started; nothing of the engine is left half changed.
         let begun = catch_unwind(AssertUnwindSafe(|| self.runtime.spawn_blocking(work)));

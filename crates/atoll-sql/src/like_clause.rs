@@ -20,11 +20,12 @@ pub(crate) struct Including {
     pub(crate) generated: bool,
     pub(crate) constraints: bool,
     pub(crate) indexes: bool,
+    pub(crate) identity: bool,
 }
 
 impl Including {
     fn all(is: bool) -> Self {
-        Self { defaults: is, generated: is, constraints: is, indexes: is }
+        Self { defaults: is, generated: is, constraints: is, indexes: is, identity: is }
     }
 
     fn set(&mut self, option: &str, is: bool) -> bool {
@@ -34,15 +35,16 @@ impl Including {
             "generated" => self.generated = is,
             "constraints" => self.constraints = is,
             "indexes" => self.indexes = is,
+            "identity" => self.identity = is,
             // No table has any of these.
-            "comments" | "compression" | "identity" | "statistics" | "storage" => {}
+            "comments" | "compression" | "statistics" | "storage" => {}
             _ => return false,
         }
         true
     }
 
-    fn flags(self) -> [bool; 4] {
-        [self.defaults, self.generated, self.constraints, self.indexes]
+    fn flags(self) -> [bool; 5] {
+        [self.defaults, self.generated, self.constraints, self.indexes, self.identity]
     }
 }
 
@@ -53,7 +55,8 @@ pub(crate) fn of(column: &ColumnDef) -> Option<(&ObjectName, Including)> {
     let mut flags = flags.chars().map(|flag| flag == '1');
     let mut next = || flags.next().unwrap_or_default();
     let (defaults, generated, constraints, indexes) = (next(), next(), next(), next());
-    Some((name, Including { defaults, generated, constraints, indexes }))
+    let identity = next();
+    Some((name, Including { defaults, generated, constraints, indexes, identity }))
 }
 
 fn is(token: &TokenWithSpan, wanted: Keyword) -> bool {

@@ -6,18 +6,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
-use atoll::{Schema, Snapshot, Table};
+use atoll::{Column, Schema, Snapshot, Table};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvider};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::error::SqlError;
 use crate::names::SCHEMA;
 use crate::scope::Scope;
+use crate::view::View;
+use crate::view::provider::Listed;
 
 /// The table that a statement changes, under a name that no statement can write, so that it is told
 /// from other uses of the same table.
 pub(crate) const TARGET: &str = "\u{1}target";
+/// The same with the numbers of its rows, if it has no primary key.
+pub(crate) const KEYED: &str = "\u{1}keyed";
 /// The row that `INSERT` proposed, for `ON CONFLICT`.
 pub(crate) const EXCLUDED: &str = "\u{1}excluded";
 
@@ -28,7 +33,7 @@ pub(crate) const FOUND: &str = "\u{1}found";
 #[derive(Clone)]
 pub(crate) struct LiveCatalog {
     scope: Scope,
-    /// What [`TARGET`] and [`EXCLUDED`] stand for.
+    /// What [`TARGET`], [`KEYED`] and [`EXCLUDED`] stand for.
     target: Option<Table>,
     /// The columns of [`FOUND`].
     found: Option<SchemaRef>,
@@ -49,10 +54,23 @@ impl LiveCatalog {
     pub(crate) fn known(&self) -> Vec<String> {
         let mut names = self.table_names();
         if self.target.is_some() {
-            names.extend([TARGET, EXCLUDED].map(str::to_owned));
+            names.extend([TARGET, KEYED, EXCLUDED].map(str::to_owned));
         }
         names.extend(self.found.as_ref().map(|_| FOUND.to_owned()));
         names
+    }
+
+    /// Whether an object that is no table has this name.
+    pub(crate) fn has_object(&self, name: &str) -> bool {
+        self.scope.catalog.object(name).is_some()
+    }
+
+    /// The view of a name.
+    ///
+    /// # Errors
+    /// As [`View::of`].
+    pub(crate) fn view(&self, name: &str) -> Result<Option<View>, SqlError> {
+        View::find(&self.scope.catalog, name)
     }
 
     fn find(&self, name: &str) -> Option<LiveTable> {
@@ -61,15 +79,15 @@ impl LiveCatalog {
             return self.found.clone().map(found);
         }
         let given = match name {
-            TARGET => Some(0),
+            TARGET | KEYED => Some(0),
             EXCLUDED => Some(1),
             _ => None,
         };
         if given.is_some() {
-            return self.target.clone().map(|table| LiveTable::new(Some(table), given));
+            return self.target.clone().map(|table| LiveTable::new(table, given, name == KEYED));
         }
         match self.scope.table(name) {
-            Ok(table) => Some(LiveTable::new(Some(table), None)),
+            Ok(table) => Some(LiveTable::new(table, None, false)),
             Err(_) => self.inherited(name),
         }
     }
@@ -100,6 +118,8 @@ impl CatalogProvider for LiveCatalog {
 impl SchemaProvider for LiveCatalog {
     fn table_names(&self) -> Vec<String> {
         let mut names = self.scope.tables();
+        let views = View::all(&self.scope.catalog).unwrap_or_default();
+        names.extend(views.into_iter().map(|(object, _)| object.name().to_owned()));
         names.extend(self.scope.db.bases().iter().flat_map(Snapshot::tables));
         names
     }
@@ -113,7 +133,10 @@ impl SchemaProvider for LiveCatalog {
         'b: 'c,
         Self: 'c,
     {
-        let table = self.find(name).map(|table| Arc::new(table) as Arc<dyn TableProvider>);
+        let table = match self.view(name) {
+            Ok(Some(view)) => Some(Arc::new(Listed::new(&view)) as Arc<dyn TableProvider>),
+            _ => self.find(name).map(|table| Arc::new(table) as Arc<dyn TableProvider>),
+        };
         Box::pin(ready(Ok(table)))
     }
 
@@ -132,14 +155,22 @@ pub(crate) struct LiveTable {
 }
 
 impl LiveTable {
-    fn new(table: Option<Table>, given: Option<usize>) -> Self {
-        let schema = table.as_ref().map(|table| arrow_schema(table.schema()));
-        Self { table, given, schema: schema.unwrap_or_else(|| Arc::new(ArrowSchema::empty())) }
+    fn new(table: Table, given: Option<usize>, is_keyed: bool) -> Self {
+        let schema = match is_keyed {
+            true => of_columns(table.schema().columns()),
+            false => arrow_schema(table.schema()),
+        };
+        Self { table: Some(table), given, schema }
     }
 }
 
+/// The columns of a table as queries know them.
 pub(crate) fn arrow_schema(schema: &Schema) -> SchemaRef {
-    let fields = schema.columns().iter().map(atoll::arrow_field);
+    of_columns(schema.visible())
+}
+
+fn of_columns(columns: &[Column]) -> SchemaRef {
+    let fields = columns.iter().map(atoll::arrow_field);
     Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
 }
 

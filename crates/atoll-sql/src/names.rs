@@ -11,6 +11,7 @@ use sqlparser::tokenizer::Span;
 
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::parse;
 use crate::scope::Scope;
 
 /// The one schema that a database has.
@@ -101,7 +102,7 @@ pub(crate) fn column_name(name: &ObjectName) -> Result<&Ident, SqlError> {
 pub(crate) fn position(schema: &Schema, table: &str, ident: &Ident) -> Result<usize, SqlError> {
     let name = fold(ident);
     schema.position(&name).ok_or_else(|| {
-        let known = schema.columns().iter().map(|column| column.name.as_str());
+        let known = schema.visible().iter().map(|column| column.name.as_str());
         unknown_column(&name, Some(table), known).at(ident.span)
     })
 }
@@ -113,7 +114,7 @@ pub(crate) fn target_columns<'a>(
 ) -> Result<Vec<usize>, SqlError> {
     let schema = table.schema();
     if named.len() == 0 {
-        return Ok((0..schema.columns().len()).collect());
+        return Ok((0..schema.visible().len()).collect());
     }
     let mut targets = Vec::with_capacity(named.len());
     for ident in named {
@@ -139,7 +140,7 @@ pub(crate) fn target_columns<'a>(
 pub(crate) fn copied_columns(schema: &Schema) -> Result<Vec<usize>, SqlError> {
     let declared = Declared::of(schema)?;
     let is_copied = |at: &usize| !declared.generated.contains_key(&schema.columns()[*at].name);
-    Ok((0..schema.columns().len()).filter(is_copied).collect())
+    Ok((0..schema.visible().len()).filter(is_copied).collect())
 }
 
 /// Checks that a file may have these columns.
@@ -164,7 +165,7 @@ pub(crate) fn without_value<'s>(
     schema: &'s Schema,
     given: &[usize],
 ) -> Result<Option<&'s Column>, SqlError> {
-    let columns = schema.columns().iter().enumerate();
+    let columns = schema.visible().iter().enumerate();
     let lacks = |(at, column): &(usize, &Column)| !column.nullable && !given.contains(at);
     let mut lacking = columns.filter(lacks).map(|(_, column)| column).peekable();
     if lacking.peek().is_none() {
@@ -200,6 +201,12 @@ pub(crate) fn tablespace(ident: &Ident, count: usize) -> Result<u32, SqlError> {
 /// The table of a name.
 pub(crate) fn find_table(scope: &Scope, name: &str, span: Span) -> Result<Table, SqlError> {
     let known = scope.tables();
+    if scope.catalog.object(name).is_some() {
+        let message = format!("\"{name}\" is not a table");
+        return Err(SqlError::new(SqlErrorKind::Schema, message)
+            .with_cause(Cause::OtherObject)
+            .at(span));
+    }
     let error = match scope.table(name) {
         Ok(table) => return Ok(table),
         Err(inherited @ atoll::Error::InheritedTable(_)) => SqlError::from(inherited),
@@ -246,6 +253,8 @@ fn hint<'a>(
     known: impl Iterator<Item = &'a str> + Clone,
     list: &str,
 ) -> Option<String> {
+    // Names that statements get inside are not shown.
+    let known = known.filter(|known| !known.contains(parse::MARK));
     let near = near(name, known.clone());
     if !near.is_empty() {
         return Some(format!("did you mean {}?", near.join(" or ")));

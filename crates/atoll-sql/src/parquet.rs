@@ -159,18 +159,18 @@ fn pair(
     fields: &[String],
 ) -> Result<Vec<(usize, usize)>, SqlError> {
     let fault = |message: String| SqlError::new(SqlErrorKind::Input, message);
-    let known = || schema.columns().iter().map(|column| column.name.as_str());
+    let known = || schema.visible().iter().map(|column| column.name.as_str());
     let in_file = |name: &str| {
         let at = names::find(fields.iter().map(String::as_str), name)?;
         // Not a column of the file that is another column of the table.
         (names::find(known(), &fields[at]) == schema.position(name)).then_some(at)
     };
-    let found = schema.columns().iter().enumerate();
+    let found = schema.visible().iter().enumerate();
     let found = found.filter(|(_, column)| in_file(&column.name).is_some());
     let found: Vec<usize> = found.map(|(at, _)| at).collect();
     let lacking = names::without_value(schema, &found)?.map(|column| &column.name);
     let mut pairs = Vec::new();
-    for (column, definition) in schema.columns().iter().enumerate() {
+    for (column, definition) in schema.visible().iter().enumerate() {
         let asked = source.columns.as_ref().is_none_or(|columns| columns.contains(&column));
         match in_file(&definition.name) {
             Some(at) if asked => pairs.push((at, column)),

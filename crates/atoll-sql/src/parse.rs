@@ -5,7 +5,9 @@
 //! have been carried out.
 
 use sqlparser::ast::table_constraints::IndexConstraint;
-use sqlparser::ast::{CopyOption, CreateTableOptions, Expr, Ident, SqlOption, Statement};
+use sqlparser::ast::{
+    AlterTableType, CopyOption, CreateTableOptions, Expr, Ident, SqlOption, Statement,
+};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Word};
@@ -15,14 +17,14 @@ use crate::dialect::AtollDialect;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign_syntax as syntax;
 use crate::like_clause;
+pub(crate) use crate::mark::MARK;
+use crate::object_syntax;
 use crate::question_marks;
+use crate::sequence_syntax as sequences;
 use crate::wording::sentence;
 
 /// Deepest recursion of the parser, beyond what `depth` lets through.
 const NESTING_MAX: usize = 1024;
-
-/// Stands in the names that statements get inside (`NAME-1`). No name that is written has it.
-pub(crate) const MARK: char = '\u{1}';
 
 /// Longest name. One of a table or a column is shorter still.
 const NAME_BYTES_MAX: usize = 1024;
@@ -32,6 +34,10 @@ const INDEXES_MAX: usize = 1024;
 
 /// The key of the option that names a table's tablespace.
 pub(crate) const TABLESPACE: &str = "TABLESPACE";
+
+/// The kind of table of an `ALTER VIEW`, which is parsed as an `ALTER TABLE`. No statement of
+/// PostgreSQL has it.
+pub(crate) const ALTER_VIEW: AlterTableType = AlterTableType::External;
 
 /// The tokens of one statement, without its semicolon.
 pub(crate) type StatementTokens = Vec<TokenWithSpan>;
@@ -86,7 +92,17 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     if let Some(parsed) = syntax::set_constraints(&tokens) {
         return parsed.map_err(placed);
     }
+    if let Some(parsed) = object_syntax::comment_on_constraint(&tokens) {
+        return parsed.map_err(placed);
+    }
+    let alters_view = object_syntax::take_alter_view(&mut tokens);
+    let table_of_query = object_syntax::take_table_of_query(&mut tokens);
+    if let Some(parsed) = sequences::statement(&tokens) {
+        return parsed.map_err(placed);
+    }
     like_clause::replace(&mut tokens).map_err(placed)?;
+    sequences::order_identity_options(&mut tokens).map_err(placed)?;
+    let overriding = sequences::take_overriding(&mut tokens);
     let set_columns = syntax::take_set_columns(&mut tokens);
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
     let extra = take_copy_options(&mut tokens);
@@ -102,6 +118,15 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     if let Statement::CreateTable(create) = &mut parsed {
         create.constraints.extend(indexes.into_iter().map(Into::into));
         syntax::give_set_columns(create, set_columns);
+    }
+    object_syntax::give_table_of_query(&mut parsed, table_of_query);
+    if let Statement::AlterTable(alter) = &mut parsed
+        && alters_view
+    {
+        alter.table_type = Some(ALTER_VIEW);
+    }
+    if let Statement::Insert(insert) = &mut parsed {
+        sequences::give_overriding(insert, overriding);
     }
     if let Statement::Copy { options, .. } = &mut parsed {
         options.extend(extra);
@@ -327,6 +352,18 @@ fn with_tablespace(mut statement: Statement, last: Option<TokenWithSpan>) -> Sta
 /// No statement, more than one, or a syntax error.
 pub(crate) fn one(sql: &str) -> Result<Statement, SqlError> {
     statement(only(split(sql)?)?)
+}
+
+/// Parses a text that the database keeps, and tells how deep it may be. Nothing of it has a place:
+/// errors have those of what a user has written.
+///
+/// # Errors
+/// As [`one`].
+pub(crate) fn kept(sql: &str) -> Result<(Statement, usize), SqlError> {
+    let mut tokens = only(split(sql)?)?;
+    tokens.iter_mut().for_each(|token| token.span = Span::empty());
+    let depth = depth::of(&tokens)?;
+    Ok((statement(tokens)?, depth))
 }
 
 /// The tokens of text that holds exactly one statement. A question mark is a parameter.

@@ -20,6 +20,8 @@ use crate::names::SCHEMA;
 use crate::prune;
 use crate::query_error::external;
 use crate::scan::SnapshotScan;
+use crate::view::View;
+use crate::view::provider::Listed;
 
 /// An answer that waits for nothing.
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -37,6 +39,10 @@ impl SnapshotCatalog {
     }
 
     fn find(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(object) = self.snapshot.object(name) {
+            let view = View::of(object.schema()).map_err(external)?;
+            return Ok(view.map(|view| Arc::new(Listed::new(&view)) as Arc<dyn TableProvider>));
+        }
         if !self.table_exist(name) {
             return Ok(None);
         }
@@ -63,7 +69,11 @@ impl CatalogProvider for SnapshotCatalog {
 
 impl SchemaProvider for SnapshotCatalog {
     fn table_names(&self) -> Vec<String> {
-        self.snapshot.tables()
+        let objects = self.snapshot.objects();
+        let views = objects.filter(|one| matches!(View::of(one.schema()), Ok(Some(_))));
+        let mut names = self.snapshot.tables();
+        names.extend(views.map(|view| view.name().to_owned()));
+        names
     }
 
     fn table<'a, 'b, 'c>(&'a self, name: &'b str) -> Answer<'c, Option<Arc<dyn TableProvider>>>

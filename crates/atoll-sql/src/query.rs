@@ -23,7 +23,8 @@ use crate::provider::SnapshotCatalog;
 use crate::result::QueryResult;
 use crate::rules::prepare;
 use crate::stream::{Ahead, QueryStream, Work};
-use crate::{clauses, watch};
+use crate::view::{View, expand};
+use crate::{clauses, depth, sequence, watch};
 
 /// Longest wait for the threads of a failed query,
 const GRACE: Duration = Duration::from_millis(20);
@@ -54,9 +55,27 @@ pub(crate) fn start(
     interrupt: &Interrupt,
 ) -> Result<QueryStream, SqlError> {
     let engine = engine()?;
-    check(&engine, &mut statement, &snapshot.tables())?;
-    let account = Account::default();
-    start_on(&engine, snapshot, statement, (interrupt, &account), (Guards::With, Ahead::Few))
+    let start = |mut statement| {
+        check(&engine, &mut statement, &snapshot.tables())?;
+        let account = Account::default();
+        start_on(&engine, snapshot, statement, (interrupt, &account), (Guards::With, Ahead::Few))
+    };
+    match with_views(&mut statement, snapshot)? {
+        true => depth::with_room(|| start(statement)),
+        false => start(statement),
+    }
+}
+
+/// Puts the queries of a snapshot's views in their places; returns whether it named any.
+fn with_views(statement: &mut Statement, snapshot: &Snapshot) -> Result<bool, SqlError> {
+    if !expand::is_needed(statement, &|name| snapshot.object(name).is_some()) {
+        return Ok(false);
+    }
+    let find = |name: &str| match snapshot.object(name) {
+        Some(object) => View::of(object.schema()),
+        None => Ok(None),
+    };
+    depth::with_room(|| expand::statement(statement, &find)).map(|()| true)
 }
 
 /// Plans and optimizes a query over the tables of a live database.
@@ -69,7 +88,23 @@ pub(crate) fn bind(
     interrupt: &Interrupt,
 ) -> Result<LogicalPlan, SqlError> {
     let engine = engine()?;
-    check(&engine, &mut statement, &catalog.known())?;
+    if !expand::is_needed(&statement, &|name| catalog.has_object(name)) {
+        return bind_plain(&engine, catalog, statement, interrupt);
+    }
+    depth::with_room(|| {
+        expand::statement(&mut statement, &|name| catalog.view(name))?;
+        bind_plain(&engine, catalog, statement, interrupt)
+    })
+}
+
+/// Plans a query that names no views.
+fn bind_plain(
+    engine: &Engine,
+    catalog: LiveCatalog,
+    mut statement: Statement,
+    interrupt: &Interrupt,
+) -> Result<LogicalPlan, SqlError> {
+    check(engine, &mut statement, &catalog.known())?;
     let mut settings = engine.settings(Arc::new(catalog), Guards::Without);
     settings.add_analyzer_rule(Arc::new(NowIsAParameter));
     let plan = async move { Ok(settings.optimize(&logical(&settings, statement).await?)?) };
@@ -77,6 +112,19 @@ pub(crate) fn bind(
 }
 
 fn run_on(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    mut statement: Statement,
+    interrupt: &Interrupt,
+) -> Result<QueryResult, SqlError> {
+    match with_views(&mut statement, snapshot)? {
+        true => depth::with_room(|| run_plain(engine, snapshot, statement, interrupt)),
+        false => run_plain(engine, snapshot, statement, interrupt),
+    }
+}
+
+/// Runs a query that names no views.
+fn run_plain(
     engine: &Engine,
     snapshot: &Snapshot,
     mut statement: Statement,
@@ -111,7 +159,9 @@ fn start_on(
     let catalog = Arc::new(SnapshotCatalog::of(snapshot.clone()));
     let settings = engine.settings(catalog, guards);
     let context = Arc::new(account.context(&settings));
+    let asking = sequence::context::current();
     let planning = async move {
+        sequence::context::set(asking.as_ref());
         let plan = logical(&settings, statement).await?;
         Ok(settings.create_physical_plan(&plan).await?)
     };

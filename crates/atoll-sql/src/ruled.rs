@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use atoll::{Schema, Table, Transaction, Value};
 
 use crate::declared::Declared;
-use crate::error::{ApplyError, SqlError};
+use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::parse;
 use crate::prepared::change::{Cell, Source, Verb};
@@ -105,6 +105,10 @@ impl Rules {
 fn replacing(schema: &Schema) -> Result<String, SqlError> {
     let name = |at: usize| quoted_if_needed(&schema.columns()[at].name);
     let key: Vec<_> = schema.primary_key().iter().map(|at| name(*at)).collect();
+    if schema.is_keyless() {
+        let message = "ON_CONFLICT replace needs a primary key, and the table has none";
+        return Err(SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::UnknownObject));
+    }
     let declared = Declared::of(schema)?;
     let others = (0..schema.columns().len()).filter(|at| {
         let name = &schema.columns()[*at].name;

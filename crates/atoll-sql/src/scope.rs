@@ -44,6 +44,11 @@ impl Scope {
         })
     }
 
+    /// Whether a table of the database's own, or an object of another kind, has this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.catalog.get(name).is_some()
+    }
+
     /// The names of the database's own tables, in the order of creation.
     pub(crate) fn tables(&self) -> Vec<String> {
         self.catalog.tables().map(|table| table.name().to_owned()).collect()
@@ -51,6 +56,9 @@ impl Scope {
 
     /// A table of a snapshot that the database is built on.
     pub(crate) fn inherited(&self, name: &str) -> Option<atoll::SnapshotTable> {
+        if self.catalog.object(name).is_some() {
+            return None;
+        }
         self.db.bases().iter().find_map(|base: &Snapshot| base.table(name).ok())
     }
 }

@@ -2,19 +2,24 @@
 //!
 //! `DDL-1` holds here, too: a clause that Atoll does not carry out is an error.
 
+mod column;
+
 use atoll::{Column, IndexSpec, Schema, Table};
 use sqlparser::ast::{
-    ColumnDef, ColumnOption, Expr, GeneratedAs, Ident, IndexColumn, IndexOption, IndexType,
-    NullsDistinctOption, Spanned, TableConstraint,
+    ColumnDef, Expr, Ident, IndexColumn, IndexOption, IndexType, NullsDistinctOption,
+    SequenceOptions, Spanned, TableConstraint,
 };
 use sqlparser::tokenizer::Span;
 
+use self::column::{Described, Numbered, column, marked, numbered};
 use crate::ddl_rules::Rules;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::Written;
 use crate::like_clause::Including;
-use crate::{names, types};
+use crate::names;
+use crate::sequence::definition::{Definition, Options, Owner};
+use crate::sequence::mentions::renamed;
 
 /// Columns, keys, indexes and rules of a table, which need not fit together yet.
 #[derive(Default)]
@@ -23,6 +28,8 @@ pub(crate) struct TableShape {
     pub(crate) key: Vec<String>,
     pub(crate) indexes: Vec<ShapeIndex>,
     pub(crate) rules: Rules,
+    /// The columns that get sequences of their own.
+    numbered: Vec<Numbered>,
     /// There is no order of the primary key.
     is_hashed: bool,
 }
@@ -34,6 +41,12 @@ pub(crate) struct ShapeColumn {
     pub(crate) origin: Option<String>,
     /// Its values, computed from a row of the older table.
     pub(crate) using: Option<Expr>,
+}
+
+/// A sequence that is made with a table.
+pub(crate) struct NewSequence {
+    pub(crate) name: String,
+    pub(crate) definition: Definition,
 }
 
 /// An index of a [`TableShape`].
@@ -51,6 +64,7 @@ pub(crate) struct Defined {
     pub(crate) schema: Schema,
     pub(crate) indexes: Vec<IndexSpec>,
     pub(crate) rules: Rules,
+    pub(crate) sequences: Vec<NewSequence>,
 }
 
 impl TableShape {
@@ -60,17 +74,25 @@ impl TableShape {
     /// As [`Declared::of`].
     pub(crate) fn of(table: &Table) -> Result<Self, SqlError> {
         let schema = table.schema();
-        let columns = schema.columns().iter().map(|column| ShapeColumn {
+        let columns = schema.visible().iter().map(|column| ShapeColumn {
             origin: Some(column.name.clone()),
             column: column.clone(),
             using: None,
         });
         let key: Vec<String> =
-            schema.primary_key().iter().map(|at| schema.columns()[*at].name.clone()).collect();
+            schema.visible_key().iter().map(|at| schema.columns()[*at].name.clone()).collect();
         let indexes: Vec<_> = table.indexes().into_iter().map(ShapeIndex::of).collect();
-        let is_hashed = !indexes.iter().any(|index| index.columns.starts_with(&key));
+        let is_hashed =
+            !key.is_empty() && !indexes.iter().any(|index| index.columns.starts_with(&key));
         let rules = Rules::of(&Declared::of(schema)?)?;
-        Ok(Self { columns: columns.collect(), key, indexes, rules, is_hashed })
+        Ok(Self {
+            columns: columns.collect(),
+            key,
+            indexes,
+            rules,
+            numbered: Vec::new(),
+            is_hashed,
+        })
     }
 
     /// Adds a column.
@@ -78,7 +100,7 @@ impl TableShape {
     /// # Errors
     /// Clauses that are not supported; a second primary key, or a second column of the name.
     pub(crate) fn add_column(&mut self, definition: &ColumnDef) -> Result<(), SqlError> {
-        let Described { column, is_key, unique } = column(definition, &mut self.rules)?;
+        let Described { column, is_key, unique, numbered } = column(definition, &mut self.rules)?;
         let span = definition.name.span;
         if self.columns.iter().any(|other| other.column.name == column.name) {
             let message = format!("column \"{}\" is named twice", column.name);
@@ -92,7 +114,48 @@ impl TableShape {
         if let Some(name) = unique {
             self.add_index(name, vec![column.name.clone()], true);
         }
+        self.numbered.extend(numbered);
         self.columns.push(ShapeColumn { column, origin: None, using: None });
+        Ok(())
+    }
+
+    /// A column is numbered from now on.
+    ///
+    /// # Errors
+    /// It has a default, is computed or numbered, or its values are no whole numbers.
+    pub(crate) fn number(
+        &mut self,
+        ident: &Ident,
+        always: bool,
+        options: &[SequenceOptions],
+        table: &str,
+    ) -> Result<(), SqlError> {
+        let name = names::fold(ident);
+        let column = &self.column(ident, table)?.column;
+        let (data_type, nullable) = (column.data_type, column.nullable);
+        let wrong = |message: String| {
+            let error = SqlError::new(SqlErrorKind::Schema, message).at(ident.span);
+            Err(error.with_state("55000"))
+        };
+        if nullable {
+            return wrong(format!(
+                "column \"{name}\" of relation \"{table}\" must be declared NOT NULL before \
+                 identity can be added"
+            ));
+        }
+        if self.rules.identity(&name).is_some() {
+            return wrong(format!(
+                "column \"{name}\" of relation \"{table}\" is already an identity column"
+            ));
+        }
+        if self.rules.default_of(&name).is_some() {
+            return wrong(format!(
+                "column \"{name}\" of relation \"{table}\" already has a default value"
+            ));
+        }
+        let numbered = numbered(&name, data_type, options)?;
+        self.rules.number(&name, &marked(&name), Some(always)).map_err(|e| e.at(ident.span))?;
+        self.numbered.push(numbered);
         Ok(())
     }
 
@@ -106,7 +169,11 @@ impl TableShape {
         including: Including,
         name: &str,
     ) -> Result<(), SqlError> {
-        let TableShape { columns, key, indexes, rules, is_hashed } = Self::of(other)?;
+        let TableShape { columns, key, indexes, rules, is_hashed, .. } = Self::of(other)?;
+        if including.identity && columns.iter().any(|one| rules.is_numbered(&one.column.name)) {
+            let message = "LIKE … INCLUDING IDENTITY is not supported for a table with identities";
+            return Err(SqlError::unsupported(message));
+        }
         for ShapeColumn { column, .. } in columns {
             if self.columns.iter().any(|other| other.column.name == column.name) {
                 let message = format!("column \"{}\" is named twice", column.name);
@@ -124,6 +191,9 @@ impl TableShape {
         for ShapeIndex { columns, unique, .. } in indexes.into_iter().filter(|one| !of_key(one)) {
             let suffix = if unique { "key" } else { "idx" };
             self.indexes.push(ShapeIndex { name: None, columns, unique, suffix });
+        }
+        if key.is_empty() {
+            return Ok(());
         }
         self.set_key(key, is_hashed, Span::empty())
     }
@@ -243,22 +313,21 @@ impl TableShape {
     ///
     /// # Errors
     /// The parts do not fit together.
-    pub(crate) fn finish(mut self, table: &str, span: Span) -> Result<Defined, SqlError> {
+    pub(crate) fn finish(
+        mut self,
+        table: &str,
+        is_taken: &dyn Fn(&str) -> bool,
+        span: Span,
+    ) -> Result<Defined, SqlError> {
+        let sequences = self.sequences(table, is_taken)?;
         let key = std::mem::take(&mut self.key);
         let mut columns: Vec<_> = self.columns.into_iter().map(|one| one.column).collect();
         // As in PostgreSQL, being in the primary key makes a column NOT NULL.
         for column in &mut columns {
             column.nullable &= !key.contains(&column.name);
         }
-        if key.is_empty() {
-            return Err(SqlError::new(SqlErrorKind::Schema, "the table has no primary key")
-                .at(span)
-                .with_hint(Some(
-                    "name one: PRIMARY KEY behind a column, or PRIMARY KEY (a, b)".into(),
-                )));
-        }
         let has_order = self.indexes.iter().any(|index| index.columns.starts_with(&key));
-        if !self.is_hashed && !has_order {
+        if !key.is_empty() && !self.is_hashed && !has_order {
             let name = format!("{table}_pkey");
             let is_free = !self.indexes.iter().any(|index| index.name.as_ref() == Some(&name));
             let name = is_free.then_some(name);
@@ -267,8 +336,43 @@ impl TableShape {
             self.indexes.push(ShapeIndex { name, columns, unique: false, suffix: "key" });
         }
         let key: Vec<&str> = key.iter().map(String::as_str).collect();
-        let schema = Schema::new(columns, &key).map_err(|error| SqlError::from(error).at(span))?;
-        Ok(Defined { schema, indexes: index_specs(table, self.indexes), rules: self.rules })
+        let schema = match key.is_empty() {
+            true => Schema::keyless(columns),
+            false => Schema::new(columns, &key),
+        };
+        let schema = schema.map_err(|error| SqlError::from(error).at(span))?;
+        let (indexes, rules) = (index_specs(table, self.indexes), self.rules);
+        Ok(Defined { schema, indexes, rules, sequences })
+    }
+
+    /// Gives names to the sequences of new columns: PostgreSQL's, with a number if it is taken.
+    pub(crate) fn sequences(
+        &mut self,
+        table: &str,
+        is_taken: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<NewSequence>, SqlError> {
+        let mut sequences: Vec<NewSequence> = Vec::new();
+        for Numbered { column, kind, options, is_identity } in std::mem::take(&mut self.numbered) {
+            // A column may be dropped in the statement that has added it.
+            if !self.columns.iter().any(|one| one.column.name == column) {
+                continue;
+            }
+            let usual = format!("{table}_{column}_seq");
+            let others = (1..).map(|number| format!("{usual}{number}"));
+            let is_free = |name: &String| {
+                !is_taken(name) && !sequences.iter().any(|other| other.name == *name)
+            };
+            let name = std::iter::once(usual.clone()).chain(others).find(is_free).unwrap_or(usual);
+            self.rules.rename_sequence(&marked(&column), &name);
+            for one in &mut self.columns {
+                one.using = one.using.take().map(|using| renamed(&using, &marked(&column), &name));
+            }
+            let owner = Owner { table: table.to_owned(), column, is_identity };
+            let definition =
+                Definition::of_column(kind, &Options::of(None, &options, None)?, owner)?;
+            sequences.push(NewSequence { name, definition });
+        }
+        Ok(sequences)
     }
 }
 
@@ -314,64 +418,6 @@ fn plain(constraint: &TableConstraint) -> TableConstraint {
         _ => {}
     }
     plain
-}
-
-/// The declarations of a column.
-struct Described {
-    column: Column,
-    /// It is the primary key.
-    is_key: bool,
-    /// It is unique, perhaps under a name.
-    unique: Option<Option<String>>,
-}
-
-fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Described, SqlError> {
-    let span = definition.name.span;
-    let name = names::fold(&definition.name);
-    let data_type = types::column_type(&definition.data_type).map_err(|error| error.at(span))?;
-    let (mut nullable, mut is_key, mut said_null) = (true, false, false);
-    let mut unique = None;
-    for option in &definition.options {
-        match &option.option {
-            ColumnOption::NotNull => nullable = false,
-            ColumnOption::Null => said_null = true,
-            ColumnOption::Default(expr) => rules.add_default(&name, expr)?,
-            ColumnOption::Check(check) if check.enforced.is_none() => {
-                let name = option.name.as_ref().or(check.name.as_ref());
-                rules.add_check(name, &check.expr)?;
-            }
-            ColumnOption::Generated {
-                generated_as: GeneratedAs::ExpStored,
-                generation_expr: Some(expr),
-                sequence_options: None,
-                ..
-            } => rules.add_generated(&name, expr)?,
-            ColumnOption::ForeignKey(key) => {
-                rules.add_foreign_key(Written::of_column(&name, option.name.as_ref(), key));
-            }
-            ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => is_key = true,
-            ColumnOption::Unique(one) if one.characteristics.is_none() => {
-                unique = Some(option.name.as_ref().map(names::fold));
-            }
-            other => {
-                return Err(SqlError::unsupported(format!(
-                    "column \"{name}\": {other} is not supported"
-                ))
-                .at(span)
-                .with_hint(Some(
-                    "a column can be NOT NULL, UNIQUE and PRIMARY KEY, and have DEFAULT, CHECK, \
-                     REFERENCES and GENERATED ALWAYS AS (…) STORED"
-                        .to_owned(),
-                )));
-            }
-        }
-    }
-    if said_null && (!nullable || is_key) {
-        let message = format!("column \"{name}\" is declared both NULL and not");
-        return Err(SqlError::new(SqlErrorKind::Schema, message).at(span));
-    }
-    let column = Column { name, data_type, nullable: nullable && !is_key };
-    Ok(Described { column, is_key, unique })
 }
 
 fn key_column(column: &IndexColumn) -> Result<String, SqlError> {

@@ -24,6 +24,7 @@ use crate::isolation::Isolation;
 use crate::journal::Journal;
 use crate::prepared::Prepared;
 use crate::prepared::run::{self, How, Part, Ran};
+use crate::sequence::context::Context;
 use crate::settings::Choice;
 use crate::short::run::Stop;
 use crate::short::scalar::Surroundings;
@@ -291,6 +292,25 @@ impl OpenTransaction {
         }
         self.has_written = true;
         self.with_patience(interrupt, define)
+    }
+
+    /// Writes the rows of sequences that are pending.
+    ///
+    /// # Errors
+    /// As [`OpenTransaction::apply`].
+    pub(crate) fn write_sequences(&mut self, context: &Context) -> Result<(), SqlError> {
+        self.check()?;
+        (self.failed, self.has_written) = (true, true);
+        let written = context.write_pending(&mut self.transaction);
+        self.transaction.park();
+        written.map_err(|end| failure(end.into()))?;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Whether it is READ ONLY.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// Has tables alone, or uses them, until the transaction ends.

@@ -204,6 +204,17 @@ pub(crate) fn of_field(field: &Field) -> Option<DataType> {
     }
 }
 
+/// The type of a column of a result, as SQL names it.
+pub(crate) fn shown(field: &Field) -> String {
+    match (of_field(field), field.data_type()) {
+        (Some(data_type), _) => data_type.to_string(),
+        (None, ArrowType::Null) => DataType::Text.to_string(),
+        (None, ArrowType::Interval(_) | ArrowType::Duration(_)) => "interval".to_owned(),
+        (None, ArrowType::List(item) | ArrowType::LargeList(item)) => format!("{}[]", shown(item)),
+        (None, other) => other.to_string(),
+    }
+}
+
 /// A field of a result as a client sees it.
 pub(crate) fn shown_field(field: &Field, name: &str) -> Field {
     let plain = Field::new(name, field.data_type().clone(), field.is_nullable());

@@ -38,4 +38,4 @@ pub use segment::{DENSE_ROWS, Number, SegmentBuffer, ValuePlace};
 pub use table::{
     BulkSegments, Filling, Former, KeyRun, PlainColumn, PredictorView, Remains, Slot, Table,
 };
-pub use types::{Column, DataType, Schema, Value};
+pub use types::{Column, DataType, ROW_NUMBER, Schema, Value};

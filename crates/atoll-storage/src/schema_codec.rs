@@ -8,7 +8,10 @@
 //! Earlier versions have left the last part away.
 //! All integers are little-endian. The bytes come from shared memory, so decoding trusts nothing.
 
-use crate::types::{COLUMNS_MAX, Column, DECLARED_BYTES_MAX, DataType, NAME_BYTES_MAX, Schema};
+use crate::types::{
+    COLUMNS_MAX, Column, DECLARED_BYTES_MAX, DataType, NAME_BYTES_MAX, OBJECT_NAME_BYTES_MAX,
+    Schema,
+};
 
 /// The bytes of a table's name and schema.
 pub fn encode(name: &str, schema: &Schema) -> Vec<u8> {
@@ -36,7 +39,7 @@ pub fn encode(name: &str, schema: &Schema) -> Vec<u8> {
 /// Decodes a name and a schema; `None` for bytes that [`encode`] has not written.
 pub fn decode(bytes: &[u8]) -> Option<(String, Schema)> {
     let mut input = Input(bytes);
-    let name = input.text(NAME_BYTES_MAX)?;
+    let name = input.text(OBJECT_NAME_BYTES_MAX)?;
     let count = input.u32()? as usize;
     if count > COLUMNS_MAX {
         return None;

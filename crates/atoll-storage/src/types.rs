@@ -10,8 +10,15 @@ use crate::error::StorageError;
 
 /// Longest table or column name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
+/// Longest name of a table or another object, with the mark of a hidden one.
+pub const OBJECT_NAME_BYTES_MAX: usize = NAME_BYTES_MAX + MARK.len_utf8();
+/// Stands before the kind of an object that is no table, and before a hidden name.
+const MARK: char = '\u{1}';
 /// Most columns of one table.
 pub const COLUMNS_MAX: usize = 1600;
+/// The last column of a table without a primary key, which takes the place of one: a number for
+/// each row. No other column has a control character in its name.
+pub const ROW_NUMBER: &str = "\u{1}row";
 /// Longest text or binary, in bytes; one extent holds it.
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
@@ -215,8 +222,10 @@ impl Schema {
                 first.name
             ));
         }
+        let is_keyless = *primary_key == [ROW_NUMBER] && columns.last() == Some(&row_number());
+        let named = &columns[..columns.len() - usize::from(is_keyless)];
+        named.iter().try_for_each(|column| check_name("column", &column.name))?;
         for (i, column) in columns.iter().enumerate() {
-            check_name("column", &column.name)?;
             let checked = column.data_type.check();
             checked.map_err(|text| StorageError::Schema(format!("{}: {text}", column.name)))?;
             if columns[..i].iter().any(|other| other.name == column.name) {
@@ -247,6 +256,38 @@ impl Schema {
         Ok(Self { columns, primary_key: key, in_key, plain_kinds, declared: String::new() })
     }
 
+    /// The schema of a table without a primary key, with these columns and one for the numbers of
+    /// its rows ([`ROW_NUMBER`]).
+    ///
+    /// # Errors
+    /// As [`Schema::new`].
+    pub fn keyless(mut columns: Vec<Column>) -> Result<Self, StorageError> {
+        let (count, most) = (columns.len(), COLUMNS_MAX - 1);
+        if columns.is_empty() || count > most {
+            return Err(StorageError::Schema(format!(
+                "a table without a primary key has 1 to {most} columns, not {count}"
+            )));
+        }
+        columns.push(row_number());
+        Self::new(columns, &[ROW_NUMBER])
+    }
+
+    /// Whether the table has no primary key but numbers of rows ([`ROW_NUMBER`]).
+    #[inline]
+    pub fn is_keyless(&self) -> bool {
+        self.columns.last().is_some_and(|column| column.name == ROW_NUMBER)
+    }
+
+    /// The columns that users know: all but numbers of rows ([`ROW_NUMBER`]).
+    pub fn visible(&self) -> &[Column] {
+        &self.columns[..self.columns.len() - usize::from(self.is_keyless())]
+    }
+
+    /// The positions of the primary key's columns; none if the table has no key that users know.
+    pub fn visible_key(&self) -> &[usize] {
+        if self.is_keyless() { &[] } else { &self.primary_key }
+    }
+
     /// The same schema with what a layer above declares beyond columns and key, such as defaults
     /// and constraints: a text that only that layer reads.
     ///
@@ -261,6 +302,21 @@ impl Schema {
             )));
         }
         Ok(Self { declared, ..self })
+    }
+
+    /// The same schema as that of an object which is no table, such as a view: its kind, and what a
+    /// layer above declares of it. Such an object has a name among those of tables, and is created,
+    /// dropped, logged and restored as a table, but lists of tables leave it out.
+    ///
+    /// # Errors
+    /// As [`Schema::with_declared`].
+    pub fn of_object(self, kind: &str, declared: &str) -> Result<Self, StorageError> {
+        self.with_declared(format!("{MARK}{kind}{MARK}{declared}"))
+    }
+
+    /// The kind of an object that is no table, and what was declared of it.
+    pub fn object(&self) -> Option<(&str, &str)> {
+        self.declared.strip_prefix(MARK)?.split_once(MARK)
     }
 
     /// What was declared beyond columns and key; empty if nothing was.
@@ -397,6 +453,23 @@ impl Schema {
         key.iter()
             .zip(&self.primary_key)
             .try_for_each(|(value, column)| self.check_value(*column, value))
+    }
+}
+
+/// See [`ROW_NUMBER`].
+fn row_number() -> Column {
+    Column::new(ROW_NUMBER, DataType::Int64)
+}
+
+/// Checks the name of a table, or of an object that is none. That of an object may be hidden: it
+/// begins with a mark that no other name has.
+///
+/// # Errors
+/// As [`check_name`].
+pub fn check_object_name(name: &str, schema: &Schema) -> Result<(), StorageError> {
+    match name.strip_prefix(MARK).filter(|_| schema.object().is_some()) {
+        Some(hidden) => check_name("object", hidden),
+        None => check_name("table", name),
     }
 }
 

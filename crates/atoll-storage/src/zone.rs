@@ -22,6 +22,12 @@ pub fn of_i64(value: i64) -> u64 {
     value as u64 ^ SIGN
 }
 
+/// The integer of a word.
+#[inline]
+pub fn as_i64(word: u64) -> i64 {
+    (word ^ SIGN).cast_signed()
+}
+
 fn of_f64(value: f64) -> u64 {
     if value.is_nan() {
         return u64::MAX;
@@ -52,7 +58,7 @@ pub fn word(data_type: DataType, image: &[u8]) -> Option<u64> {
 
 /// The value of a word; `None` where the zone is unknown.
 pub fn value(data_type: DataType, word: u64) -> Option<Value> {
-    let integer = (word ^ SIGN) as i64;
+    let integer = as_i64(word);
     let float = || {
         let value = f64::from_bits(if word & SIGN == 0 { !word } else { word ^ SIGN });
         (!value.is_nan()).then_some(value)

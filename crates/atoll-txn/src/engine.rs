@@ -177,7 +177,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             return Err(StorageError::TableExists(name.to_owned()).into());
         }
         // Check everything that can fail before anything is recorded.
-        atoll_storage::types::check_name("table", name)?;
+        atoll_storage::types::check_object_name(name, &schema)?;
         let indexes = IndexSet::<S, M>::new(&schema, options)?;
         let serial = serial.unwrap_or_else(|| self.directory.next_serial());
         let mut options = options.clone();

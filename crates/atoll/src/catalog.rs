@@ -1,4 +1,7 @@
-//! The tables of a database by name.
+//! The tables of a database by name, and the objects that are no tables, such as views.
+//!
+//! An object is kept as a table of a kind of its own ([`Schema::object`](crate::Schema::object)),
+//! so all that is said of definitions of tables holds for it. Both share their names.
 //!
 //! A catalog never changes; a definition makes a new one. Handles of an older catalog stay usable
 //! as long as their table has the same version (`USE-2`).
@@ -43,12 +46,27 @@ impl Catalog {
 
     /// A table by name.
     pub fn table(&self, name: &str) -> Option<&Table> {
-        self.tables.get(self.names.get(name)?)
+        self.get(name).filter(|table| !is_object(table))
     }
 
     /// All tables, in the order of creation.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.tables.values()
+        self.tables.values().filter(|table| !is_object(table))
+    }
+
+    /// An object that is no table, by name.
+    pub fn object(&self, name: &str) -> Option<&Table> {
+        self.get(name).filter(|table| is_object(table))
+    }
+
+    /// All objects that are no tables, in the order of creation.
+    pub fn objects(&self) -> impl Iterator<Item = &Table> {
+        self.tables.values().filter(|table| is_object(table))
+    }
+
+    /// A table, or an object of another kind.
+    pub fn get(&self, name: &str) -> Option<&Table> {
+        self.tables.get(self.names.get(name)?)
     }
 
     /// Adds a table with a name that no other has.
@@ -69,4 +87,8 @@ impl Catalog {
         }
         self.version = new_version();
     }
+}
+
+fn is_object(table: &Table) -> bool {
+    table.schema().object().is_some()
 }

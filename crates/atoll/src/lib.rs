@@ -55,7 +55,7 @@ pub use atoll_memory::MemoryError;
 pub use atoll_memory::lease::{LeaseError, NameState, RefusalCode, RuntimeDir};
 pub use atoll_storage::key::display as display_values;
 pub use atoll_storage::types::{CHARACTERS_MAX, COLUMNS_MAX, DAY_MICROS};
-pub use atoll_storage::{Column, DataType, SEGMENT_ROWS, Schema, StorageError, Value};
+pub use atoll_storage::{Column, DataType, ROW_NUMBER, SEGMENT_ROWS, Schema, StorageError, Value};
 pub use atoll_txn::{
     AbortReason, Buffers, IndexSpec, Patience, Range, RowOp, SchemeKind, TableOptions,
     TimestampKind, UnknownScheme, UnknownTimestamps, Want,

@@ -220,15 +220,21 @@ impl Snapshot {
 
     /// Names of its tables: its own, then those of its bases that no earlier table hides.
     pub fn tables(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.0.tables.iter().map(|table| table.name.clone()).collect();
+        let own = self.0.tables.iter().filter(|table| table.schema.object().is_none());
+        let mut names: Vec<String> = own.map(|table| table.name.clone()).collect();
         for base in self.bases() {
             for name in base.tables() {
-                if !names.contains(&name) {
+                if !names.contains(&name) && !self.has(&name) {
                     names.push(name);
                 }
             }
         }
         names
+    }
+
+    /// Whether a table of its own, or an object of another kind, has this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.tables.iter().any(|table| table.name == name)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

@@ -46,8 +46,11 @@ pub struct Contiguous {
 impl Snapshot {
     /// The snapshot's own tables, in the order of their creation.
     pub(crate) fn own_tables(&self) -> impl Iterator<Item = SnapshotTable> {
-        let table = |table| SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table));
-        self.shared().tables().iter().map(table)
+        self.shared().tables().iter().map(|table| self.own_table(table))
+    }
+
+    fn own_table(&self, table: &Arc<TableView>) -> SnapshotTable {
+        SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table))
     }
 
     /// A table by name.
@@ -56,17 +59,36 @@ impl Snapshot {
     /// [`Error::Storage`] when there is none, [`Error::SnapshotExpired`].
     pub fn table(&self, name: &str) -> Result<SnapshotTable> {
         self.check()?;
-        if let Some(table) = self.shared().tables().iter().find(|table| table.name == name) {
-            return Ok(SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table)));
-        }
         let unknown = || StorageError::UnknownTable(name.to_owned()).into();
-        self.bases().iter().find_map(|base| base.table(name).ok()).ok_or_else(unknown)
+        match self.shared().tables().iter().find(|table| table.name == name) {
+            Some(table) if table.schema.object().is_none() => Ok(self.own_table(table)),
+            Some(_) => Err(unknown()),
+            None => {
+                let mut bases = self.bases().iter();
+                bases.find_map(|base| base.table(name).ok()).ok_or_else(unknown)
+            }
+        }
+    }
+
+    /// Its own objects that are no tables, such as views, in the order of creation. Those of its
+    /// bases are not among them: what they refer to may be hidden.
+    pub fn objects(&self) -> impl Iterator<Item = SnapshotTable> {
+        let mut objects = self.shared().tables().iter();
+        let mut next = move || objects.find(|table| table.schema.object().is_some());
+        std::iter::from_fn(move || next().map(|table| self.own_table(table)))
+    }
+
+    /// An object of its own that is no table, by name.
+    pub fn object(&self, name: &str) -> Option<SnapshotTable> {
+        let mut tables = self.shared().tables().iter();
+        let object = tables.find(|table| table.name == name && table.schema.object().is_some());
+        object.map(|table| self.own_table(table))
     }
 }
 
 impl SnapshotTable {
     pub(crate) fn new(shared: Arc<Shared>, table: Arc<TableView>) -> Self {
-        let fields: Vec<_> = table.schema.columns().iter().map(export::arrow_field).collect();
+        let fields: Vec<_> = table.schema.visible().iter().map(export::arrow_field).collect();
         let arrow = Arc::new(arrow_schema::Schema::new(fields));
         Self { shared, table, arrow }
     }
@@ -74,6 +96,11 @@ impl SnapshotTable {
     /// Its serial number.
     pub(crate) fn serial(&self) -> TableSerial {
         self.table.serial
+    }
+
+    /// As [`Table::serial`](crate::Table::serial).
+    pub fn serial_number(&self) -> u64 {
+        self.table.serial.0
     }
 
     /// Its options, as the engine has encoded them.
@@ -91,7 +118,8 @@ impl SnapshotTable {
         &self.table.schema
     }
 
-    /// Its columns as an Arrow schema.
+    /// Its columns as an Arrow schema, without numbers of rows
+    /// ([`ROW_NUMBER`](crate::ROW_NUMBER)).
     pub fn arrow_schema(&self) -> SchemaRef {
         Arc::clone(&self.arrow)
     }
@@ -285,7 +313,11 @@ impl SnapshotSegment {
     /// When the table has no such column.
     pub fn batch(&self, columns: &[usize]) -> Result<RecordBatch> {
         let arrays = columns.iter().map(|at| self.array(*at)).collect::<Result<Vec<_>>>()?;
-        let fields = columns.iter().map(|at| Arc::clone(&self.arrow.fields()[*at]));
+        let described = self.table.schema.columns();
+        let fields = columns.iter().map(|at| match self.arrow.fields().get(*at) {
+            Some(field) => Arc::clone(field),
+            None => Arc::new(export::arrow_field(&described[*at])),
+        });
         let schema = arrow_schema::Schema::new(fields.collect::<Vec<_>>());
         let options = RecordBatchOptions::new().with_row_count(Some(self.view.filled));
         let batch = RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atoll_machine::Native;
 use atoll_machine::fork::Here;
-use atoll_storage::Schema;
+use atoll_storage::{Schema, Value};
 use atoll_txn::{IndexSpec, OpError, TableOptions};
 
 use crate::engine::Engine;
@@ -100,6 +100,11 @@ impl Table {
         Arc::as_ptr(&self.definition).addr()
     }
 
+    /// The number that tells it from every other table that the database has had.
+    pub fn serial(&self) -> u64 {
+        self.core.serial().0
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.definition.name
@@ -145,8 +150,36 @@ impl Table {
         self.definition.tablespace
     }
 
+    /// Gives so many new rows of a table without a primary key their numbers
+    /// ([`ROW_NUMBER`](crate::ROW_NUMBER)), and returns the first.
+    pub fn number_rows(&self, count: usize) -> i64 {
+        self.core.number_rows(count as u64)
+    }
+
+    /// Completes rows that are given as consecutive values: those of a table without a primary key
+    /// get numbers, where they have none.
+    pub fn number_in(&self, rows: &mut [Value]) {
+        let width = self.schema().columns().len();
+        if !self.schema().is_keyless() || rows.is_empty() || !rows.len().is_multiple_of(width) {
+            return;
+        }
+        let first = self.number_rows(rows.len() / width);
+        self.number_from(rows, first);
+    }
+
+    /// As [`Table::number_in`], with numbers that were given before, the first of which is this.
+    pub fn number_from(&self, rows: &mut [Value], first: i64) {
+        let width = self.schema().columns().len();
+        let numbers = first..;
+        for (row, number) in rows.chunks_mut(width).zip(numbers) {
+            if let [.., last @ Value::Null] = row {
+                *last = Value::Int64(number);
+            }
+        }
+    }
+
     /// The partition of a key, by the key's first column. Only a scheme with partitions uses it.
-    pub fn partition(&self, key: &[atoll_storage::Value]) -> u32 {
+    pub fn partition(&self, key: &[Value]) -> u32 {
         self.engine.partition(key)
     }
 }

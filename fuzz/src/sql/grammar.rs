@@ -10,12 +10,13 @@ const DEPTH: usize = 3;
 type Columns = &'static [&'static str];
 
 /// Tables with their columns.
-const TABLES: [(&str, Columns); 5] = [
+const TABLES: [(&str, Columns); 6] = [
     ("t", &["id", "v", "name"]),
     ("every", &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"]),
     ("hashed", &["id", "w"]),
     ("t AS x", &["id", "v", "x.name"]),
     ("made", &["id", "v", "nope"]),
+    ("seen", &["id", "v"]),
 ];
 const TYPES: [&str; 12] = [
     "smallint",
@@ -341,6 +342,20 @@ fn update(u: Input<'_, '_>) -> Result<String> {
 }
 
 fn create(u: Input<'_, '_>) -> Result<String> {
+    if u.ratio(1, 3)? {
+        let begin = pick(
+            u,
+            &[
+                "CREATE VIEW seen (id, v) AS",
+                "CREATE OR REPLACE VIEW seen AS",
+                "CREATE TABLE made AS",
+                "DROP VIEW seen --",
+                "ALTER VIEW seen RENAME v TO w --",
+                "ALTER TABLE t RENAME v TO w --",
+            ],
+        )?;
+        return Ok(format!("{begin} {}", query(u, 1)?));
+    }
     let columns = list(u, 3, |u| {
         let (name, data_type) = (pick(u, &["id", "v", "w"])?, pick(u, &TYPES)?);
         let more = ["", " NOT NULL", " PRIMARY KEY", " UNIQUE", " DEFAULT 1"];

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use atoll_adbc::registry::{self, Settings, Shared};
 use atoll_adbc::rows::IncomingRows;
+use atoll_sql::View;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -219,13 +220,24 @@ impl Database {
     fn tables(&self, py: Python<'_>) -> Outcome<Vec<String>> {
         let db = self.db()?;
         py.detach(|| {
-            let mut names = db.tables();
+            let (mut names, catalog) = (db.tables(), db.catalog()?);
             for name in db.bases().iter().flat_map(atoll::Snapshot::tables) {
-                if !names.contains(&name) {
+                if !names.contains(&name) && catalog.object(&name).is_none() {
                     names.push(name);
                 }
             }
             Ok(names)
+        })
+    }
+
+    /// Names of its views.
+    #[getter]
+    fn views(&self, py: Python<'_>) -> Outcome<Vec<String>> {
+        let db = self.db()?;
+        py.detach(|| {
+            let catalog = db.catalog()?;
+            let views = View::all(&catalog)?;
+            Ok(views.into_iter().map(|(object, _)| object.name().to_owned()).collect())
         })
     }
 

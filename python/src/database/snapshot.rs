@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use atoll_sql::SqlSession;
+use atoll_sql::{SqlSession, View};
 use pyo3::prelude::*;
 
 use super::{Database, Handle};
@@ -169,6 +169,19 @@ impl Snapshot {
     fn tables(&self, py: Python<'_>) -> Outcome<Vec<String>> {
         let snapshot = self.inner()?;
         Ok(py.detach(|| snapshot.tables()))
+    }
+
+    /// Names of its views.
+    #[getter]
+    fn views(&self, py: Python<'_>) -> Outcome<Vec<String>> {
+        let snapshot = self.inner()?;
+        py.detach(|| {
+            let mut views = Vec::new();
+            for object in snapshot.objects() {
+                views.extend(View::of(object.schema())?.map(|_| object.name().to_owned()));
+            }
+            Ok(views)
+        })
     }
 
     /// The snapshots that it is built on.

@@ -137,10 +137,13 @@ impl Names {
     /// The names of a session; none when it cannot tell.
     pub fn of(session: &Session) -> Self {
         let tables = session.tables().unwrap_or_default().into_iter().map(|table| {
-            let columns = table.schema.columns().iter().map(|column| column.name.clone());
+            let columns = table.schema.visible().iter().map(|column| column.name.clone());
             (table.name, columns.collect())
         });
-        Self { tables: tables.collect() }
+        let views = session.views().unwrap_or_default().into_iter().map(|(name, view)| {
+            (name, view.columns.into_iter().map(|column| column.name).collect())
+        });
+        Self { tables: tables.chain(views).collect() }
     }
 
     /// What a word may become, and where the word starts.

@@ -9,7 +9,17 @@ use crate::output::Output;
 use crate::render::memory as account;
 use crate::render::table::{Align, Grid};
 use crate::session::{Session, TableInfo};
+use crate::shell::objects;
 use crate::size;
+
+/// Which lists of relations there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listed {
+    /// Tables, and the names of what else there is.
+    All,
+    /// Tables only.
+    Tables,
+}
 
 #[derive(Serialize)]
 struct TableJson<'a> {
@@ -39,7 +49,7 @@ struct ColumnJson<'a> {
 
 fn json(table: &TableInfo, rows: u64) -> TableJson<'_> {
     let TableInfo { name, schema, tablespace, indexes } = table;
-    let columns = schema.columns().iter().map(|column| ColumnJson {
+    let columns = schema.visible().iter().map(|column| ColumnJson {
         name: &column.name,
         r#type: column.data_type.to_string(),
         nullable: column.nullable,
@@ -58,56 +68,74 @@ fn json(table: &TableInfo, rows: u64) -> TableJson<'_> {
 
 fn key(schema: &Schema) -> Vec<&str> {
     let columns = schema.columns();
-    schema.primary_key().iter().map(|at| columns[*at].name.as_str()).collect()
+    schema.visible_key().iter().map(|at| columns[*at].name.as_str()).collect()
 }
 
-/// Writes the list of tables.
+/// Writes the list of tables; with `more`, also their comments.
 ///
 /// # Errors
 /// Those of asking the session and of writing.
-pub fn tables(session: &Session, output: &mut Output) -> Result<()> {
+pub fn tables(session: &Session, output: &mut Output, listed: Listed, more: bool) -> Result<()> {
     let tables = session.tables()?;
-    let mut grid = Grid::new([
+    let mut heads = vec![
         ("table", Align::Left),
         ("rows", Align::Right),
         ("columns", Align::Right),
         ("primary key", Align::Left),
-    ]);
+    ];
+    if more {
+        heads.push(("comment", Align::Left));
+    }
+    let mut grid = Grid::new(heads);
     for table in &tables {
         let rows = session.row_count(&table.name)?;
         if output.json {
             output.json(&json(table, rows))?;
             continue;
         }
-        grid.push(vec![
+        let mut cells = vec![
             Some(table.name.clone()),
             Some(size::count(rows)),
-            Some(table.schema.columns().len().to_string()),
+            Some(table.schema.visible().len().to_string()),
             Some(key(&table.schema).join(", ")),
-        ]);
+        ];
+        if more {
+            cells.push(Some(session.comments(&table.name)?.relation.unwrap_or_default()));
+        }
+        grid.push(cells);
     }
     if output.json {
-        return Ok(());
+        return match listed {
+            Listed::All => objects::views(session, output, more),
+            Listed::Tables => Ok(()),
+        };
     }
     if grid.is_empty() {
-        return Ok(
-            output.line("no tables yet; CREATE TABLE makes one, \\load fills one from a file")?
-        );
+        output.line("no tables yet; CREATE TABLE makes one, \\load fills one from a file")?;
+    } else {
+        let (width, style) = (output.width(), output.style);
+        grid.write(output, width, style)?;
     }
-    let (width, style) = (output.width(), output.style);
-    grid.write(output, width, style)?;
-    Ok(())
+    match listed {
+        Listed::All => objects::beside_tables(session, output),
+        Listed::Tables => Ok(()),
+    }
 }
 
-/// Writes the columns of a table.
+/// Writes the columns of a table or a view; with `more`, also the comments on it.
 ///
 /// # Errors
 /// No such table; those of writing.
-pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
+pub fn table(session: &Session, output: &mut Output, name: &str, more: bool) -> Result<()> {
     let tables = session.tables()?;
     let folded = name.trim_matches('"').to_ascii_lowercase();
     let found = tables.iter().find(|table| table.name == name.trim_matches('"'));
     let Some(table) = found.or_else(|| tables.iter().find(|table| table.name == folded)) else {
+        let views = session.views()?;
+        let view = views.iter().find(|(view, _)| view == name.trim_matches('"'));
+        if let Some((name, view)) = view.or_else(|| views.iter().find(|(one, _)| *one == folded)) {
+            return objects::view(session, output, (name, view), more);
+        }
         let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
         let hint = match names.as_slice() {
             [] => "there are no tables yet".to_owned(),
@@ -134,9 +162,13 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
     if has_values {
         titles.push(("default", Align::Left));
     }
+    let comments = session.comments(&table.name)?;
+    if more {
+        titles.push(("comment", Align::Left));
+    }
     let mut grid = Grid::new(titles);
-    let keys = table.schema.primary_key();
-    for (at, column) in table.schema.columns().iter().enumerate() {
+    let keys = table.schema.visible_key();
+    for (at, column) in table.schema.visible().iter().enumerate() {
         let position = keys.iter().position(|key| *key == at);
         let mut cells = vec![
             Some(column.name.clone()),
@@ -146,6 +178,9 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
         ];
         if has_values {
             cells.push(Some(value(&column.name)));
+        }
+        if more {
+            cells.push(Some(comments.columns.get(&column.name).cloned().unwrap_or_default()));
         }
         grid.push(cells);
     }
@@ -171,7 +206,7 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
     if let Some(tablespace) = &table.tablespace {
         output.line(&format!("Tablespace: {tablespace}"))?;
     }
-    Ok(())
+    if more { objects::comment(output, &comments) } else { Ok(()) }
 }
 
 /// Writes the conditions and the foreign keys of a table.

@@ -8,16 +8,20 @@ use atoll_sql::Format;
 use crate::error::{CliError, Result};
 use crate::loading::{self, Job};
 use crate::render::snapshots;
-use crate::shell::{Flow, Shell, describe};
+use crate::shell::describe::Listed;
+use crate::shell::{Flow, Shell, describe, objects};
 use crate::size;
 
 /// Each command with its arguments, and what it does.
-pub const COMMANDS: [(&str, &str); 16] = [
+pub const COMMANDS: [(&str, &str); 19] = [
     (r"\?", "this help"),
     (r"\backup DIR", "a copy of the database in an empty folder, as it is now"),
     (r"\bind [VALUE] …", r"values of $1, $2, … in the next statement; \N is NULL"),
     (r"\checkpoint", "take a checkpoint, so that opening again is fast"),
-    (r"\d [TABLE]", "the tables, or the columns and key of one"),
+    (r"\d [TABLE]", r"the tables, or the columns and key of one; \d+ with comments"),
+    (r"\di", r"the indexes; \di+ with comments"),
+    (r"\ds", "the sequences"),
+    (r"\dv", r"the views; \dv+ with comments and queries"),
     (r"\health", "problems of its files, if there are any"),
     (r"\i FILE", "run the statements of a file"),
     (r"\load FILE TABLE [KEY]", "load a CSV or Parquet file; KEY (a,b) creates the table"),
@@ -38,8 +42,8 @@ pub enum Meta {
     Help,
     /// `\q`.
     Quit,
-    /// `\d`, with a table or without.
-    Describe(Option<String>),
+    /// `\d`, with a table or without, and `\dt`; with more or less detail.
+    Describe { what: Described, more: bool },
     /// `\timing`; without a value it is turned over.
     Timing(Option<bool>),
     /// `\x`, likewise.
@@ -71,6 +75,21 @@ pub enum Meta {
     Bind(Vec<Word>),
     /// `\checkpoint`.
     Checkpoint,
+}
+
+/// What `\d` and its kin show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Described {
+    /// All relations, or tables only.
+    List(Listed),
+    /// One table or view.
+    One(String),
+    /// All views.
+    Views,
+    /// All indexes.
+    Indexes,
+    /// All sequences.
+    Sequences,
 }
 
 /// A word of a command.
@@ -130,8 +149,7 @@ pub fn parse(line: &str) -> Result<Meta> {
     match (name, arguments.as_slice()) {
         (r"\?" | r"\h" | r"\help", []) => Ok(Meta::Help),
         (r"\q" | r"\quit", []) => Ok(Meta::Quit),
-        (r"\d" | r"\dt", []) => Ok(Meta::Describe(None)),
-        (r"\d", [table]) => Ok(Meta::Describe(Some(table.trim_end_matches(';').to_owned()))),
+        (name, arguments) if name.starts_with(r"\d") => described(name, arguments),
         (r"\timing", value @ ([] | [_])) => Ok(Meta::Timing(switch(name, value)?)),
         (r"\x", value @ ([] | [_])) => Ok(Meta::Expanded(switch(name, value)?)),
         (r"\rows", ["all"]) => Ok(Meta::Rows(None)),
@@ -153,6 +171,24 @@ pub fn parse(line: &str) -> Result<Meta> {
         (r"\checkpoint", []) => Ok(Meta::Checkpoint),
         _ => Err(misunderstood(name)),
     }
+}
+
+/// `\d` and its kin.
+fn described(name: &str, arguments: &[&str]) -> Result<Meta> {
+    let (plain, more) = match name.strip_suffix('+') {
+        Some(plain) => (plain, true),
+        None => (name, false),
+    };
+    let what = match (plain, arguments) {
+        (r"\d", []) => Described::List(Listed::All),
+        (r"\dt", []) => Described::List(Listed::Tables),
+        (r"\d", [one]) => Described::One(one.trim_end_matches(';').to_owned()),
+        (r"\dv", []) => Described::Views,
+        (r"\di", []) => Described::Indexes,
+        (r"\ds", []) => Described::Sequences,
+        _ => return Err(misunderstood(plain)),
+    };
+    Ok(Meta::Describe { what, more })
 }
 
 fn misunderstood(name: &str) -> CliError {
@@ -222,8 +258,16 @@ pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
     match meta {
         Meta::Help => help(shell)?,
         Meta::Quit => return Ok(Flow::Quit),
-        Meta::Describe(None) => describe::tables(&shell.session, shell.output)?,
-        Meta::Describe(Some(name)) => describe::table(&shell.session, shell.output, &name)?,
+        Meta::Describe { what, more } => {
+            let (session, output) = (&shell.session, &mut *shell.output);
+            match what {
+                Described::List(listed) => describe::tables(session, output, listed, more)?,
+                Described::One(name) => describe::table(session, output, &name, more)?,
+                Described::Views => objects::views(session, output, more)?,
+                Described::Indexes => objects::indexes(session, output, more)?,
+                Described::Sequences => objects::sequences(session, output)?,
+            }
+        }
         Meta::Timing(value) => {
             let timing = value.unwrap_or(!shell.settings.timing);
             shell.settings.timing = timing;
@@ -330,7 +374,13 @@ mod tests {
     #[test]
     fn commands_are_read_with_their_arguments() {
         let wanted = [
-            (r"\d flights;", Meta::Describe(Some("flights".to_owned()))),
+            (
+                r"\d flights;",
+                Meta::Describe { what: Described::One("flights".to_owned()), more: false },
+            ),
+            (r"\dt;", Meta::Describe { what: Described::List(Listed::Tables), more: false }),
+            (r"\d+", Meta::Describe { what: Described::List(Listed::All), more: true }),
+            (r"\dv+", Meta::Describe { what: Described::Views, more: true }),
             (r"\timing", Meta::Timing(None)),
             (r"\timing off", Meta::Timing(Some(false))),
             (r"\rows all", Meta::Rows(None)),

@@ -13,6 +13,7 @@ pub mod history;
 pub mod interactive;
 pub mod interrupt;
 pub mod meta;
+pub mod objects;
 pub mod split;
 pub mod values;
 

@@ -189,7 +189,7 @@ fn columns(schema: &Schema, list: &[Ident]) -> Result<Vec<String>, SqlError> {
 
 fn primary_key(schema: &Schema, table: &str) -> Result<Vec<String>, SqlError> {
     let key: Vec<String> =
-        schema.primary_key().iter().map(|at| schema.columns()[*at].name.clone()).collect();
+        schema.visible_key().iter().map(|at| schema.columns()[*at].name.clone()).collect();
     if key.is_empty() {
         let message = format!("there is no primary key for referenced table \"{table}\"");
         let error = SqlError::new(SqlErrorKind::Schema, message);

@@ -351,7 +351,7 @@ pub(crate) fn are_unique(schema: &Schema, indexes: &[IndexSpec], columns: &[Stri
     let is_same = |of: &[&str]| {
         of.len() == columns.len() && columns.iter().all(|name| of.contains(&name.as_str()))
     };
-    let key = schema.primary_key().iter().map(|at| schema.columns()[*at].name.as_str());
+    let key = schema.visible_key().iter().map(|at| schema.columns()[*at].name.as_str());
     let of_index = |spec: &IndexSpec| {
         spec.unique && is_same(&spec.columns.iter().map(String::as_str).collect::<Vec<_>>())
     };

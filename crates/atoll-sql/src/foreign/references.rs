@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use atoll::Catalog;
 
 use crate::declared::Declared;
-use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::error::SqlError;
 use crate::foreign_key::ForeignKey;
+use crate::needed;
 
 /// The foreign keys of a catalog by the tables that they refer to, each with the name of its own
 /// table.
@@ -71,20 +72,13 @@ pub(crate) struct DependsOn {
     pub(crate) what: String,
 }
 
-/// The error of tables that cannot be dropped because of these.
-pub(crate) fn still_needed(dependent: &[(String, ForeignKey)]) -> SqlError {
-    let mut parents: Vec<&str> = dependent.iter().map(|(_, key)| key.table.as_str()).collect();
-    parents.dedup();
-    let object = match parents.as_slice() {
-        [one] => Some(format!("table {one}")),
-        _ => None,
+/// The lines of an error that tell which foreign keys depend on tables.
+pub(crate) fn lines(dependent: &[(String, ForeignKey)]) -> Vec<String> {
+    let line = |(child, key): &(String, ForeignKey)| {
+        let ForeignKey { name, table, .. } = key;
+        format!("constraint {name} on table {child} depends on table {table}")
     };
-    let depends = dependent.iter().map(|(child, key)| DependsOn {
-        constraint: key.name.clone(),
-        child: child.clone(),
-        what: format!("table {}", key.table),
-    });
-    cannot_drop(object.as_deref(), &depends.collect::<Vec<_>>())
+    dependent.iter().map(line).collect()
 }
 
 /// The error of a part of a table that cannot be dropped because of these.
@@ -93,22 +87,10 @@ pub(crate) fn needed(table: &str, dependent: &[DependsOn]) -> SqlError {
         Some(index) => format!("constraint {index} on table {table}"),
         None => first.what.clone(),
     });
-    cannot_drop(object.as_deref(), dependent)
-}
-
-fn cannot_drop(object: Option<&str>, dependent: &[DependsOn]) -> SqlError {
-    let message = match object {
-        Some(object) => format!("cannot drop {object} because other objects depend on it"),
-        None => "cannot drop desired object(s) because other objects depend on them".to_owned(),
-    };
     let line = |DependsOn { constraint, child, what }: &DependsOn| {
         format!("constraint {constraint} on table {child} depends on {what}")
     };
-    let detail: Vec<String> = dependent.iter().map(line).collect();
-    SqlError::new(SqlErrorKind::Schema, message)
-        .with_cause(Cause::Needed)
-        .with_detail(detail.join("\n"))
-        .with_hint(Some("Use DROP ... CASCADE to drop the dependent objects too.".to_owned()))
+    needed::cannot_drop(object.as_deref(), &dependent.iter().map(line).collect::<Vec<_>>())
 }
 
 /// The error of a table that cannot be emptied because of one of these.

@@ -16,6 +16,7 @@ use crate::error::SqlError;
 use crate::foreign::references;
 use crate::idle::Idle;
 use crate::literal::Literal;
+use crate::sequence::states::Sequences;
 
 /// Most statements that are kept.
 const STATEMENTS_MAX: usize = 4096;
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     statements: RwLock<HashMap<Box<str>, Arc<Known>>>,
     idle: Mutex<Vec<atoll::Session>>,
     kept: AtomicUsize,
+    /// The numbers that sequences give.
+    pub(crate) sequences: Arc<Sequences>,
     /// Which tables refer to which.
     pub(crate) references: references::Kept,
     /// Set when a session has limited the time between two statements.

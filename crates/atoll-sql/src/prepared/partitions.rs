@@ -13,14 +13,18 @@ use crate::short::scalar::Surroundings;
 
 /// The partitions of the rows that a statement looks up or inserts by keys that are known before it
 /// runs; `None` if it may access any.
-pub(crate) fn of(prepared: &Prepared, around: &Surroundings) -> Option<Vec<u32>> {
+pub(crate) fn of(
+    prepared: &Prepared,
+    around: &Surroundings,
+    first_number: Option<i64>,
+) -> Option<Vec<u32>> {
     if !prepared.subqueries.is_empty() || prepared.foreign().is_some() {
         return None;
     }
     let mut found = Vec::new();
     match &prepared.body {
         Body::Query(query) => of_node(&query.node, around, &mut found)?,
-        Body::Change(change) => of_change(change, around, &mut found)?,
+        Body::Change(change) => of_change(change, around, first_number, &mut found)?,
         Body::NotShort(_) => return None,
     }
     found.sort_unstable();
@@ -32,7 +36,32 @@ pub(crate) fn of(prepared: &Prepared, around: &Surroundings) -> Option<Vec<u32>>
     Some(found)
 }
 
-fn of_change(change: &Change, around: &Surroundings, found: &mut Vec<u32>) -> Option<()> {
+/// Gives numbers to the rows that a statement inserts into a table without a primary key, so that
+/// their partitions are known, and returns the first; `None` if they get theirs as they are
+/// inserted.
+pub(crate) fn number_rows(prepared: &Prepared) -> Option<i64> {
+    let Body::Change(change) = &prepared.body else { return None };
+    match &change.verb {
+        Verb::Insert { rows: Source::Written(rows), .. } if change.table.schema().is_keyless() => {
+            Some(change.table.number_rows(rows.len()))
+        }
+        _ => None,
+    }
+}
+
+fn of_change(
+    change: &Change,
+    around: &Surroundings,
+    first_number: Option<i64>,
+    found: &mut Vec<u32>,
+) -> Option<()> {
+    if let (Verb::Insert { rows: Source::Written(rows), .. }, Some(first)) =
+        (&change.verb, first_number)
+    {
+        let numbers = (first..).take(rows.len());
+        found.extend(numbers.map(|number| change.table.partition(&[Value::Int64(number)])));
+        return Some(());
+    }
     match &change.verb {
         Verb::Insert { rows: Source::Written(rows), .. } => {
             for row in rows {

@@ -14,6 +14,7 @@ use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::output_names;
+use crate::sequence::mentions;
 
 /// Most subqueries of expressions inside each other: the planner checks each one again inside the
 /// one around it, so their number counts as the exponent of a power of two.
@@ -142,6 +143,7 @@ impl VisitorMut for Preparation {
                 return ControlFlow::Break(depth::too_complex().at(expr.span()));
             }
         }
+        mentions::without_regclass(expr);
         ControlFlow::Continue(())
     }
 

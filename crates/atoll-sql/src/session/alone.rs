@@ -7,6 +7,7 @@ use crate::interrupt::Interrupt;
 use crate::prepared::cache::{Kept, Shared};
 use crate::prepared::run::{self, How, Ran};
 use crate::prepared::{Prepared, partitions};
+use crate::sequence::context;
 use crate::settings::Choice;
 use crate::short::run::Stop;
 use crate::short::scalar::Surroundings;
@@ -70,7 +71,10 @@ impl<'a> Alone<'a> {
     ) -> Result<Option<Ran>, SqlError> {
         let interrupt = how().interrupt;
         let names_some = self.db.scheme().is_partitioned() && !prepared.goes_everywhere();
-        let partitions = names_some.then(|| partitions::of(prepared, around)).flatten();
+        let first_number = names_some.then(|| partitions::number_rows(prepared)).flatten();
+        // No sequence is asked for a guess.
+        let guess = || context::held(|| partitions::of(prepared, around, first_number));
+        let partitions = names_some.then(guess).flatten();
         let mut options = TransactionOptions {
             durability: self.durability,
             read_only: self.read_only,
@@ -85,7 +89,7 @@ impl<'a> Alone<'a> {
                 if failed.is_some() {
                     return Err(TxnError::Abort(AbortReason::Requested));
                 }
-                match run::run(prepared, around, transaction, how()) {
+                match run::run(prepared, around, transaction, How { first_number, ..how() }) {
                     Ok(ran) => Ok(ran),
                     Err(Stop::Transaction(end)) => Err(end),
                     Err(Stop::Error(error)) => {

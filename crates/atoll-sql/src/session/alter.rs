@@ -3,21 +3,27 @@
 use atoll::{Catalog, IndexSpec, Table, TableChange, TableOptions, Transaction};
 use sqlparser::ast::{
     AlterIndexOperation, AlterTable, CascadeOption, CreateIndex, ObjectName, Statement, Truncate,
+    TruncateIdentityOption,
 };
 use sqlparser::tokenizer::Span;
 
+use super::views::become_all;
 use super::{Outcome, SqlSession, Target};
 use crate::alter::{Alteration, Altered, index_name, unknown};
 use crate::ddl::NewTable;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
-use crate::names;
 use crate::prepared::Prepared;
 use crate::prepared::query::Binder;
 use crate::prepared::run::{self, How};
 use crate::scope::Scope;
+use crate::sequence::context;
+use crate::sequence::owned::{Changed, change, create, owned};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
+use crate::view::View;
+use crate::view::follow::{self, Reshaped};
+use crate::{comments, names};
 
 impl SqlSession {
     /// Carries out `ALTER TABLE`.
@@ -33,6 +39,9 @@ impl SqlSession {
         }
         let scope = self.scope()?;
         let (name, span) = names::table_name(&alter.name)?;
+        if View::find(&scope.catalog, &name)?.is_some() {
+            return self.alter_view(alter, TAG);
+        }
         let table = match names::find_table(&scope, &name, span) {
             Ok(table) => table,
             Err(error) if alter.if_exists && error.kind() == SqlErrorKind::UnknownTable => {
@@ -64,7 +73,10 @@ impl SqlSession {
         let table = names::find_table(&scope, &name, span)?;
         if let Some(name) = &create.name {
             let (name, span) = index_name(name)?;
-            if table_of_index(&scope, &name).is_some() || scope.table(&name).is_ok() {
+            if table_of_index(&scope, &name).is_some()
+                || scope.has(&name)
+                || scope.table(&name).is_ok()
+            {
                 if create.if_not_exists {
                     return Ok(Outcome::done(TAG, 0));
                 }
@@ -168,7 +180,7 @@ impl SqlSession {
         let scope = self.scope()?;
         let AlterIndexOperation::RenameIndex { index_name: new } = operation;
         let ((name, span), (new, new_span)) = (index_name(name)?, index_name(new)?);
-        if table_of_index(&scope, &new).is_some() || scope.table(&new).is_ok() {
+        if table_of_index(&scope, &new).is_some() || scope.has(&new) || scope.table(&new).is_ok() {
             let message = format!("an index or a table \"{new}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
                 .with_cause(Cause::TableExists)
@@ -212,6 +224,12 @@ impl SqlSession {
             tables.push(names::find_table(&scope, &one.0, Span::empty())?);
         }
         tables.iter().try_for_each(|table| self.check_none_pending(table, "TRUNCATE"))?;
+        let mut restarted = Vec::new();
+        if truncate.identity == Some(TruncateIdentityOption::Restart) {
+            for table in &tables {
+                restarted.extend(owned(&scope.catalog, table.name())?);
+            }
+        }
         let is_durable = scope.db.durability().is_some();
         self.define(&mut |transaction| {
             tables.iter().try_for_each(|table| transaction.lock_table(table))?;
@@ -225,6 +243,13 @@ impl SqlSession {
                 let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
                 transaction.drop_table(old)?;
                 transaction.create_table(old.name(), old.schema().clone(), &options)?;
+            }
+            for (object, definition) in &restarted {
+                let mut definition = definition.clone();
+                definition.restart(definition.start);
+                let gone = Changed { object: object.clone(), new: None };
+                change(transaction, &gone)?;
+                create(transaction, object.name(), &definition)?;
             }
             Ok(())
         })?;
@@ -254,7 +279,16 @@ impl SqlSession {
             altered.iter().try_for_each(|one| {
                 same_references(&scope.catalog, &transaction.catalog(), one.old.name())
             })?;
-            altered.iter().try_for_each(|one| remake(transaction, &binder, one, &began))
+            for one in &altered {
+                let (old, new) = (one.old.name(), one.new.name.as_str());
+                let Altered { columns, cascades, .. } = one;
+                let to = Reshaped { old, new, columns, cascades: *cascades };
+                let views = follow::reshaped(&transaction.catalog(), &to)?;
+                remake(transaction, &binder, one, &began)?;
+                become_all(transaction, views)?;
+                comments::follow(transaction, (old, new), columns, |all| one.name_parts(all))?;
+            }
+            Ok(())
         })
     }
 
@@ -282,9 +316,11 @@ pub(super) fn remake(
     altered: &Altered,
     began: &Began,
 ) -> Result<(), ApplyError> {
-    let Altered { old, new, values, unchecked, .. } = altered;
+    let Altered { old, new, values, unchecked, sequences, .. } = altered;
+    sequences.iter().try_for_each(|one| change(transaction, one))?;
+    new.sequences.iter().try_for_each(|one| create(transaction, &one.name, &one.definition))?;
     if altered.keeps_rows
-        && let Some(table) = transaction.alter_table(old, &change(new))?
+        && let Some(table) = transaction.alter_table(old, &table_change(new))?
     {
         if !altered.adds_check && unchecked.is_empty() {
             return Ok(());
@@ -299,8 +335,8 @@ pub(super) fn remake(
 }
 
 /// What a table with the same rows becomes.
-fn change(new: &NewTable) -> TableChange {
-    let NewTable { name, schema, options } = new;
+fn table_change(new: &NewTable) -> TableChange {
+    let NewTable { name, schema, options, .. } = new;
     let (name, schema, indexes) = (name.clone(), schema.clone(), options.indexes.clone());
     TableChange { name, schema, indexes }
 }
@@ -314,7 +350,9 @@ fn run_over_rows(
 ) -> Result<(), ApplyError> {
     let around = copy.surroundings(&[], began.clone())?;
     let around = around.unwrap_or_else(|_| Surroundings::of_nothing(began.clone()));
-    match run::run(copy, &around, transaction, How::serializable(binder.interrupt)) {
+    let how = How::serializable(binder.interrupt);
+    let catalog = transaction.catalog();
+    match context::within(catalog, || run::run(copy, &around, transaction, how)) {
         Ok(_) => Ok(()),
         Err(Stop::Transaction(end)) => Err(end.into()),
         Err(Stop::Error(error)) => Err(error.into()),
@@ -342,7 +380,7 @@ fn names_of(tables: &[Table]) -> Vec<&str> {
 }
 
 /// The table that has an index of this name.
-fn table_of_index(scope: &Scope, name: &str) -> Option<Table> {
+pub(super) fn table_of_index(scope: &Scope, name: &str) -> Option<Table> {
     let mut tables = scope.tables().into_iter().filter_map(|table| scope.table(&table).ok());
     tables.find(|table| table.indexes().iter().any(|index| index.name == name))
 }

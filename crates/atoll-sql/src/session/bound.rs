@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll::{Error, Value};
+use atoll::{Error, Schema, Value};
 use sqlparser::ast::Statement;
 
 use super::alone::Alone;
@@ -344,19 +344,27 @@ impl SqlSession {
         let mut statement = Statement::Query(delivery.query.clone());
         parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
         let result = self.rows(statement)?;
+        self.values_of(&result, change.table.schema(), &delivery.columns)
+    }
+
+    /// The rows of a result as values of these columns of a table.
+    pub(super) fn values_of(
+        &self,
+        result: &QueryResult,
+        schema: &Schema,
+        columns: &[usize],
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
         let (memory, interrupt) = (result.memory(), self.interrupt());
-        let schema = change.table.schema();
         let mut rows = Vec::new();
         for batch in result.batches() {
             let mut bytes = 0;
             let before = rows.len() as u64;
-            let filled =
-                parquet::for_each_row(schema, &delivery.columns, batch, before, |row, _| {
-                    interrupt.check_row()?;
-                    bytes += row_bytes(row);
-                    rows.push(row.to_vec());
-                    Ok(())
-                });
+            let filled = parquet::for_each_row(schema, columns, batch, before, |row, _| {
+                interrupt.check_row()?;
+                bytes += row_bytes(row);
+                rows.push(row.to_vec());
+                Ok(())
+            });
             if let Some(memory) = &memory {
                 memory.grow(bytes)?;
             }

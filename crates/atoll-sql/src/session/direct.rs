@@ -11,6 +11,7 @@ use crate::prepared::change::not_generated;
 use crate::prepared::query::Binder;
 use crate::prepared::run::{Loading, Part};
 use crate::ruled::{Ruled, Rules, stopped};
+use crate::sequence::context;
 use crate::sink::Sink;
 use crate::txn::{self, read_only};
 
@@ -163,5 +164,6 @@ fn insert(
     if let (Some(rules), Some(loading)) = (rules, loading) {
         rules.finish(loading, transaction)?;
     }
+    context::write_pending(transaction)?;
     Ok(rows)
 }

@@ -3,7 +3,9 @@
 mod alone;
 mod alter;
 mod bound;
+mod comments;
 mod constraints;
+mod definitions;
 mod describe;
 mod direct;
 mod idle;
@@ -12,15 +14,18 @@ mod outcome;
 mod prepare;
 mod ready;
 mod scope;
+mod sequences;
 mod tables;
+mod tables_as;
 mod transactions;
+mod views;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use atoll::{Database, Snapshot};
-use sqlparser::ast::{ObjectType, Set, Statement};
+use sqlparser::ast::{Set, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::foreign_syntax::SetConstraints;
@@ -32,6 +37,7 @@ use crate::parse::{self, StatementTokens};
 use crate::prepared::cache::Kept;
 use crate::result::QueryResult;
 use crate::rows::Params;
+use crate::sequence::context::Context;
 use crate::settings::{self, Assignment, Setting, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
@@ -68,6 +74,8 @@ pub struct SqlSession {
     kept: Option<Kept>,
     /// Whether the running statement may return rows as they are read.
     streams: bool,
+    /// The numbers that it has got of sequences.
+    context: Arc<Context>,
     /// The statements of `PREPARE`.
     named: HashMap<String, Arc<PreparedStatement>>,
 }
@@ -86,6 +94,7 @@ impl SqlSession {
     fn on(target: Target) -> Self {
         let (isolation, read_only) = (Isolation::ReadCommitted, false);
         Self {
+            context: sequences::context_of(&target),
             target,
             settings: Settings::default(),
             isolation,
@@ -230,7 +239,7 @@ impl SqlSession {
         run: impl FnOnce(&mut Self) -> Result<R, SqlError>,
     ) -> Result<R, SqlError> {
         self.begin_statement()?;
-        let done = run(self);
+        let done = run(self).and_then(|done| self.keep_numbers().map(|()| done));
         if done.is_err() {
             self.fail();
         }
@@ -243,6 +252,7 @@ impl SqlSession {
         self.check_owner()?;
         self.wake()?;
         zone::set(self.settings.now().zone);
+        self.begin_numbers();
         self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);
         Ok(())
     }
@@ -279,19 +289,6 @@ impl SqlSession {
                 }
                 Err(SqlError::unsupported("EXPLAIN shows the plans of queries and of changes"))
             }
-            Statement::CreateTable(create) => self.in_turn(|session| session.create_table(&create)),
-            Statement::Drop { object_type: ObjectType::Table, .. } => {
-                self.in_turn(|session| session.drop_tables(&statement))
-            }
-            Statement::AlterTable(alter) => self.in_turn(|session| session.alter_table(&alter)),
-            Statement::CreateIndex(create) => self.in_turn(|session| session.create_index(&create)),
-            Statement::Drop { object_type: ObjectType::Index, .. } => {
-                self.in_turn(|session| session.drop_indexes(&statement))
-            }
-            Statement::AlterIndex { name, operation } => {
-                self.in_turn(|session| session.alter_index(&name, &operation))
-            }
-            Statement::Truncate(truncate) => self.in_turn(|session| session.truncate(&truncate)),
             Statement::Insert(_) => self.writable("INSERT").and_then(never),
             Statement::Update(_) => self.writable("UPDATE").and_then(never),
             Statement::Delete(_) => self.writable("DELETE").and_then(never),
@@ -354,7 +351,7 @@ impl SqlSession {
             }
             Statement::Commit { chain: false, .. } => self.commit(),
             Statement::Rollback { chain: false, savepoint: None } => self.rollback(),
-            other => Err(unsupported(&other)),
+            other => self.define_object(other),
         }
     }
 
@@ -463,21 +460,4 @@ impl SqlSession {
 /// A change of rows on a session that can make it is bound and does not come here.
 fn never(_: &Database) -> Result<Outcome, SqlError> {
     Err(SqlError::unsupported("a change of rows is not supported here"))
-}
-
-/// The error for a statement that is not carried out.
-fn unsupported(statement: &Statement) -> SqlError {
-    let text = statement.to_string();
-    let words: Vec<&str> = text
-        .split_whitespace()
-        .take_while(|word| word.chars().all(|c| c.is_ascii_uppercase()))
-        .take(2)
-        .collect();
-    let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
-    SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
-         INDEX, ALTER INDEX, DROP INDEX, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
-         SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
-            .to_owned(),
-    ))
 }

@@ -6,17 +6,20 @@ use sqlparser::tokenizer::Span;
 
 use super::alter::remake;
 use super::bound::{BINDINGS_MAX, is_of_an_older_table};
-use super::{Outcome, SqlSession, Target};
+use super::views::drop_dependent;
+use super::{Outcome, SqlSession, Target, sequences};
 use crate::alter::{Alteration, Altered};
 use crate::ddl;
 use crate::declared::Declared;
 use crate::error::{ApplyError, SqlError, SqlErrorKind};
 use crate::foreign::{define, references};
 use crate::foreign_key::ForeignKey;
-use crate::names;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
+use crate::sequence::owned::{self, Changed};
 use crate::txn::read_only;
+use crate::view::{View, follow};
+use crate::{comments, names, needed};
 
 /// Attempts of a definition that conflicts with others.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -39,7 +42,11 @@ impl SqlSession {
                 // No statement may go on that knows nothing of the foreign keys (`FOREIGN-2`).
                 parents.iter().try_for_each(|parent| transaction.lock_table(parent))?;
                 transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
-                Ok(())
+                // A program may have dropped another of this name, without SQL.
+                comments::dropped(transaction, &new.name)?;
+                new.sequences
+                    .iter()
+                    .try_for_each(|one| owned::create(transaction, &one.name, &one.definition))
             });
             made.map_err(|error| error.at(span))?;
         }
@@ -68,6 +75,10 @@ impl SqlSession {
                 Ok(table) if tables.iter().any(|one| one.name() == table.name()) => {}
                 Ok(table) => tables.push(table),
                 Err(error) if *if_exists && error.kind() == SqlErrorKind::UnknownTable => {}
+                Err(error) if View::find(&scope.catalog, &name)?.is_some() => {
+                    let hint = "Use DROP VIEW to remove a view.".to_owned();
+                    return Err(error.with_hint(Some(hint)));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -80,16 +91,35 @@ impl SqlSession {
         self.define(&mut |transaction| {
             tables.iter().try_for_each(|table| transaction.lock_table(table))?;
             let dependent = references::dependent(&transaction.catalog(), &names)?;
-            if !*cascade && !dependent.is_empty() {
-                return Err(references::still_needed(&dependent).into());
+            let views = follow::dependent(&transaction.catalog(), &names)?;
+            let is_needed = !dependent.is_empty() || !views.is_empty();
+            if !*cascade && is_needed {
+                let object = (names.len() == 1).then(|| format!("table {}", names[0]));
+                let mut lines = references::lines(&dependent);
+                lines.extend(views.iter().map(follow::Dependent::line));
+                return Err(needed::cannot_drop(object.as_deref(), &lines).into());
             }
+            drop_dependent(transaction, &views)?;
             let version = transaction.committed_catalog_version();
             let scope = Scope::within(&scope.db, version, transaction.catalog());
             let binder = Binder { scope: &scope, interrupt: &interrupt };
             for altered in without_foreign_keys(&binder, &dependent)? {
                 remake(transaction, &binder, &altered, &began)?;
+                let name = altered.old.name();
+                let parts = |all: &mut _| altered.name_parts(all);
+                comments::follow(transaction, (name, name), &altered.columns, parts)?;
             }
-            Ok(tables.iter().try_for_each(|table| transaction.drop_table(table))?)
+            for table in &tables {
+                for (object, _) in owned::owned(&transaction.catalog(), table.name())? {
+                    sequences::check_not_asked(&transaction.catalog(), object.name(), &names)?;
+                    owned::change(transaction, &Changed { object, new: None })?;
+                }
+            }
+            for table in &tables {
+                transaction.drop_table(table)?;
+                comments::dropped(transaction, table.name())?;
+            }
+            Ok(())
         })?;
         Ok(Outcome::done("DROP TABLE", 0))
     }

@@ -4,6 +4,7 @@
 
 mod altering;
 mod changes;
+mod comments;
 mod copy;
 mod definitions;
 mod describe;
@@ -14,6 +15,7 @@ mod first_statement;
 mod foreign_keys;
 mod infer;
 mod isolation;
+mod keyless;
 mod limits;
 mod lists;
 mod locks;
@@ -22,8 +24,10 @@ mod partitions;
 mod pgbench;
 mod prepared;
 mod queries;
+mod sequences;
 mod statements;
 mod types;
+mod views;
 
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use atoll::{Database, DatabaseOptions};

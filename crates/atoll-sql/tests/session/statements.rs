@@ -120,7 +120,7 @@ fn what_a_transaction_cannot_do_is_refused_inside_it() {
     let mut session = session(TABLE);
     assert_eq!(error(&mut session, "COMMIT").message(), "no transaction is open");
     let window = "SELECT id, sum(v) OVER (ORDER BY id) FROM t";
-    for sql in [window, "CREATE VIEW u AS SELECT 1", "BEGIN"] {
+    for sql in [window, "CREATE MATERIALIZED VIEW u AS SELECT 1", "BEGIN"] {
         tag(&mut session, "BEGIN");
         error(&mut session, sql);
         tag(&mut session, "ROLLBACK");

@@ -329,6 +329,12 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
+    /// The greatest value that a column of a segment has ever held, as a word of [`zone`].
+    pub fn greatest(&self, target: &Segment<M>, at: usize) -> u64 {
+        let node = target.node.load(Ordering::Acquire);
+        self.access().load_u64(node + column_line(at) + column::MAX)
+    }
+
     #[inline]
     fn bit(&self, bitmap: u64, slot: usize) -> bool {
         let word = self.access().load_u64(bitmap + (slot / 64 * 8) as u64);

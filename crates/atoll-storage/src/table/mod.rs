@@ -18,6 +18,7 @@ mod bulk;
 mod dropped;
 mod fill;
 mod key_predictor;
+mod numbers;
 mod read;
 mod shape;
 mod slots;
@@ -84,6 +85,8 @@ pub struct Table<M: Machine> {
     names: StableVec<Names, M>,
     /// Number of alterations.
     alterations: M::Word,
+    /// See `numbers`.
+    next_number: M::Word,
     /// By column.
     shapes: Box<[Shape]>,
     plain_columns: Box<[Option<PlainColumn>]>,
@@ -138,7 +141,7 @@ impl<M: Machine> Table<M> {
         name: &str,
         (schema, options): (Schema, &[u8]),
     ) -> Result<Self, StorageError> {
-        crate::types::check_name("table", name)?;
+        crate::types::check_object_name(name, &schema)?;
         let encoded = schema_codec::encode(name, &schema);
         let id = directory.add_table(change, (serial, shown), (&encoded, options))?;
         let key = schema.primary_key().iter();
@@ -169,6 +172,7 @@ impl<M: Machine> Table<M> {
             state: M::Word::new(0),
             names: StableVec::default(),
             alterations: M::Word::new(0),
+            next_number: M::Word::new(0),
         })
     }
 

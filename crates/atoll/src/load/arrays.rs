@@ -17,7 +17,7 @@ use super::ArrowRows;
 use crate::error::Result;
 use crate::export::arrow_type;
 
-/// Checks that rows fit a schema.
+/// Checks that rows fit a schema; numbers of rows may still be missing.
 ///
 /// # Errors
 /// [`Error::Storage`](crate::Error::Storage) with the first column that does not fit.
@@ -27,6 +27,10 @@ pub fn check(schema: &Schema, rows: &ArrowRows) -> Result<()> {
         return Err(StorageError::ColumnCount { expected, given }.into());
     }
     for (at, (column, array)) in schema.columns().iter().zip(&rows.columns).enumerate() {
+        let is_given_later = schema.is_keyless() && at == schema.visible().len();
+        if is_given_later && array.is_none() {
+            continue;
+        }
         let nulls = array.as_ref().map_or(rows.rows, |array| array.null_count());
         if nulls > 0 && !column.nullable {
             return Err(StorageError::NullInColumn { column: column.name.clone() }.into());

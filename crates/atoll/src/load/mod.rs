@@ -6,9 +6,10 @@
 mod arrays;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, Int64Array};
 use atoll_machine::Native;
 use atoll_storage::{RowId, SEGMENT_ROWS, Schema, Value};
 use atoll_txn::bulk::Loaded;
@@ -29,7 +30,8 @@ const ROWS_TOGETHER: usize = 1024;
 const ROWS_TRIMMED: u64 = 1 << 18;
 
 /// Rows in Arrow arrays, one for each column of a table and of the column's type
-/// ([`arrow_type`](crate::arrow_type)); `None` for a column that is NULL in all rows.
+/// ([`arrow_type`](crate::arrow_type)); `None` for a column that is NULL in all rows, and for the
+/// numbers of new rows of a table without a primary key ([`ROW_NUMBER`](crate::ROW_NUMBER)).
 #[derive(Debug, Clone)]
 pub struct ArrowRows {
     /// Number of rows.
@@ -134,6 +136,14 @@ impl Database {
         options: LoadOptions,
     ) -> Result<u64> {
         batches.iter().try_for_each(|batch| arrays::check(table.schema(), batch))?;
+        let numbered: Vec<ArrowRows>;
+        let batches = match table.schema().is_keyless() {
+            true => {
+                numbered = batches.iter().map(|batch| batch.clone().numbered(table)).collect();
+                &numbered
+            }
+            false => batches,
+        };
         if let Some(rows) = self.load(table, &Batches::new(batches), options)? {
             return Ok(rows);
         }
@@ -169,6 +179,19 @@ impl Transaction {
 }
 
 impl ArrowRows {
+    /// The rows, with numbers if the table has no primary key and they have none.
+    #[must_use]
+    pub fn numbered(mut self, table: &Table) -> Self {
+        if table.schema().is_keyless()
+            && let Some(numbers @ None) = self.columns.last_mut()
+        {
+            let first = table.number_rows(self.rows);
+            let all = Int64Array::from_iter_values((first..).take(self.rows));
+            *numbers = Some(Arc::new(all));
+        }
+        self
+    }
+
     /// Appends some of the rows, which fit the table ([`check`]), to a buffer.
     pub fn append(&self, rows: Range<usize>, buffer: &mut SegmentBuffer) {
         for (column, array) in buffer.columns_mut().iter_mut().zip(&self.columns) {

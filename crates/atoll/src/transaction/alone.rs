@@ -118,7 +118,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Creates a table when the transaction commits; until then only the transaction uses it.
+    /// Creates a table, or an object that is none, when the transaction commits; until then only
+    /// the transaction uses it.
     ///
     /// # Errors
     /// [`Error::Storage`] for a name that exists or is invalid; [`Error::Memory`]; [`Error::Log`]
@@ -134,7 +135,7 @@ impl Transaction {
         let core = Arc::clone(&self.core);
         self.check_tablespace(options)?;
         self.reserve(name)?;
-        if self.catalog().table(name).is_some() {
+        if self.catalog().get(name).is_some() {
             return Err(Error::from(StorageError::TableExists(name.to_owned())).into());
         }
         let created = core.engine.create_hidden(name, schema, options).map_err(Error::of_op);
@@ -151,7 +152,7 @@ impl Transaction {
     pub fn drop_table(&mut self, table: &Table) -> TxnResult<()> {
         self.lock_table(table)?;
         self.reserve(table.name())?;
-        if self.catalog().table(table.name()).is_none_or(|now| !now.is(table)) {
+        if self.catalog().get(table.name()).is_none_or(|now| !now.is(table)) {
             return Err(Error::from(StorageError::UnknownTable(table.name().to_owned())).into());
         }
         if self.alone.has_created(table) {

@@ -30,7 +30,8 @@ pub type RowEdit<'a> = atoll_txn::RowEdit<'a, Native>;
 impl Transaction {
     /// Inserts rows, as if one after the other. `rows` is the concatenation of the rows, each with
     /// one value for every column in the order of the columns; a single row is just its values.
-    /// Many rows in one call cost less than as many calls.
+    /// Many rows in one call cost less than as many calls. In a table without a primary key a row
+    /// ends with its number, or with NULL for a new one ([`ROW_NUMBER`](crate::ROW_NUMBER)).
     ///
     /// # Errors
     /// [`TxnError::Abort`](crate::TxnError); [`Error::DuplicateKey`](crate::Error): the rows before
@@ -42,6 +43,11 @@ impl Transaction {
             return Ok(());
         }
         self.use_table(table)?;
+        if table.schema().is_keyless() && rows.last() == Some(&Value::Null) {
+            let mut rows = rows.to_vec();
+            table.number_in(&mut rows);
+            return self.change(|txn| txn.insert(&table.core, &rows));
+        }
         self.change(|txn| txn.insert(&table.core, rows))
     }
 

@@ -42,7 +42,7 @@ impl Beside {
         let all = SelectItem::Wildcard(WildcardAdditionalOptions::default());
         let query = select(vec![all], from.to_vec(), None);
         let plan = binder.plan(query, Some(&target.table))?;
-        let own = target.table.schema().columns().len();
+        let own = target.table.schema().visible().len();
         let (mut columns, mut fields) = (Vec::new(), Vec::new());
         for (at, (table, field)) in plan.schema().iter().skip(own).enumerate() {
             let table = table.map(|table| table.table().to_owned());

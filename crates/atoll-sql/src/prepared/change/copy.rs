@@ -53,7 +53,7 @@ impl Binder<'_> {
         new: &Table,
         unchecked: &[String],
     ) -> Result<Prepared, SqlError> {
-        let columns = old.schema().columns().iter();
+        let columns = old.schema().visible().iter();
         let values = columns.map(|one| Expr::Identifier(Ident::with_quote('"', &one.name)));
         self.copied((old, new), values.collect(), (unchecked, false)).map_err(refused)
     }

@@ -9,13 +9,17 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
-use super::target::{Target, assignments, is_default, named, refuse, relation, select};
+use super::target::{
+    Target, always_numbered, assignments, is_default, named, refuse, relation, select,
+};
 use super::{Cell, Change, Checks, Conflict, Delivery, Doing, NewValues, Returning, Source, Verb};
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::live::{EXCLUDED, TARGET};
 use crate::prepared::query::Binder;
 use crate::prepared::{Unbound, parameters};
+use crate::sequence::mentions::changes_sequence;
+use crate::sequence_syntax::{self as syntax, Overriding};
 use crate::short::columns::value_types;
 use crate::short::compile::{Compiler, NotShort};
 use crate::short::plan::Node;
@@ -32,6 +36,7 @@ impl Binder<'_> {
         let declared = Declared::of(target.table.schema())?;
         let columns =
             names::target_columns(&target.table, insert.columns.iter().map(names::column_name))?;
+        let overriding = syntax::overriding(insert);
         // Without a list, the last columns may be left away.
         let names_none = insert.columns.is_empty();
         let is_plain = |source: &Query| {
@@ -41,14 +46,15 @@ impl Binder<'_> {
             // DEFAULT VALUES.
             None => {
                 let row = Row { written: &[], columns: &[] };
-                Source::Written(self.written(&[row], &declared, &target.table, compiler)?)
+                Source::Written(self.written(&[row], (&declared, None), &target.table, compiler)?)
             }
             Some((source, SetExpr::Values(values))) if is_plain(source) => {
                 let rows = written_rows(values, &columns, names_none)?;
-                Source::Written(self.written(&rows, &declared, &target.table, compiler)?)
+                let rules = (&declared, overriding);
+                Source::Written(self.written(&rows, rules, &target.table, compiler)?)
             }
             Some((source, _)) => {
-                let into = (&target.table, &declared);
+                let into = (&target.table, &declared, overriding);
                 self.delivered(source, (&columns, names_none), into, compiler)?
             }
         };
@@ -100,7 +106,7 @@ impl Binder<'_> {
             Some(alias) => alias.alias.clone(),
             None => Ident::with_quote('"', name.clone()),
         };
-        Ok(Target { table: names::find_table(self.scope, &name, span)?, alias, span })
+        Ok(Target { table: self.changed(&name, "insert into", span)?, alias, span })
     }
 
     /// The defaults of all columns.
@@ -111,7 +117,7 @@ impl Binder<'_> {
         compiler: &mut Compiler,
     ) -> Result<Vec<Cell>, Unbound> {
         let row = Row { written: &[], columns: &[] };
-        let rows = self.written(&[row], declared, table, compiler)?;
+        let rows = self.written(&[row], (declared, None), table, compiler)?;
         Ok(rows.into_iter().next().unwrap_or_default())
     }
 
@@ -119,7 +125,7 @@ impl Binder<'_> {
     fn written(
         &self,
         given: &[Row<'_>],
-        declared: &Declared,
+        (declared, overriding): (&Declared, Option<Overriding>),
         table: &Table,
         compiler: &mut Compiler,
     ) -> Result<Vec<Vec<Cell>>, Unbound> {
@@ -129,22 +135,39 @@ impl Binder<'_> {
         let mut rows = Vec::with_capacity(given.len());
         // Expressions that are bound together, with their places.
         let mut others: Vec<(usize, usize, Expr)> = Vec::new();
+        // Defaults that are bound, once for all rows.
+        let mut bound: Vec<Option<Cell>> = vec![None; defaults.len()];
         for Row { written, columns } in given {
-            let mut exprs: Vec<Option<&Expr>> = defaults.iter().map(Option::as_ref).collect();
+            let mut exprs: Vec<Option<&Expr>> = vec![None; defaults.len()];
             for (expr, column) in written.iter().zip(*columns) {
                 if !is_default(expr) {
                     not_generated(declared, schema, *column).map_err(|e| e.at(expr.span()))?;
-                    exprs[*column] = Some(expr);
+                    if takes_value(declared, schema, *column, overriding)
+                        .map_err(|e| e.at(expr.span()))?
+                    {
+                        exprs[*column] = Some(expr);
+                    }
                 }
             }
             let mut row = Vec::with_capacity(exprs.len());
             for (column, expr) in exprs.into_iter().enumerate() {
-                row.push(match expr {
-                    None => Cell::Value(Value::Null),
-                    Some(expr) => cell(expr, schema, column, compiler)?.unwrap_or_else(|| {
+                row.push(match (expr, &defaults[column]) {
+                    (None, None) => Cell::Value(Value::Null),
+                    (Some(expr), _) => cell(expr, schema, column, compiler)?.unwrap_or_else(|| {
                         others.push((rows.len(), column, expr.clone()));
                         Cell::Value(Value::Null)
                     }),
+                    (None, Some(default)) => match &bound[column] {
+                        Some(cell) => cell.clone(),
+                        None => {
+                            let one = match cell(default, schema, column, compiler)? {
+                                Some(one) => Some(one),
+                                None => self.cells(vec![default.clone()], compiler)?.pop(),
+                            };
+                            let one = one.unwrap_or(Cell::Value(Value::Null));
+                            bound[column].insert(one).clone()
+                        }
+                    },
                 });
             }
             rows.push(row);
@@ -201,7 +224,7 @@ impl Binder<'_> {
         &self,
         query: &Query,
         (columns, names_none): (&[usize], bool),
-        (table, declared): (&Table, &Declared),
+        (table, declared, overriding): (&Table, &Declared, Option<Overriding>),
         compiler: &mut Compiler,
     ) -> Result<Source, Unbound> {
         let plan = self.plan(Statement::Query(Box::new(query.clone())), None)?;
@@ -218,9 +241,15 @@ impl Binder<'_> {
         columns.iter().try_for_each(|column| not_generated(declared, schema, *column))?;
         let short = compiler.plan(&plan).and_then(|node| Ok((node, value_types(&plan)?)));
         let row = Row { written: &[], columns: &[] };
-        let row = self.written(&[row], declared, table, compiler)?.swap_remove(0);
+        let row = self.written(&[row], (declared, None), table, compiler)?.swap_remove(0);
+        let mut filled = Vec::with_capacity(columns.len());
+        for column in columns {
+            if takes_value(declared, schema, *column, overriding)? {
+                filled.push(*column);
+            }
+        }
         let is_other = |(at, cell): &(usize, Cell)| {
-            !columns.contains(at) && !matches!(cell, Cell::Value(Value::Null))
+            !filled.contains(at) && !matches!(cell, Cell::Value(Value::Null))
         };
         let defaults = row.into_iter().enumerate().filter(is_other).collect();
         let (columns, query) = (columns.to_vec(), Box::new(query.clone()));
@@ -252,6 +281,7 @@ impl Binder<'_> {
             }
             OnConflictAction::DoUpdate(update) => {
                 let (columns, values) = assignments(table, declared, &update.assignments)?;
+                let values_ask = values.iter().any(changes_sequence);
                 let excluded = relation(EXCLUDED, Ident::new("excluded"));
                 let from = vec![target.relation(TARGET), excluded];
                 let query = select(named(values).collect(), from, update.selection.clone());
@@ -260,7 +290,8 @@ impl Binder<'_> {
                     return Err(NotShort::new("a subquery in ON CONFLICT").into());
                 }
                 let columns = columns.into_iter().zip(value_types(&plan)?).collect();
-                let new = NewValues::new(table, node, columns, returning);
+                let asks = values_ask || update.selection.as_ref().is_some_and(changes_sequence);
+                let new = NewValues::new(table, node, columns, (returning, asks));
                 Some(new.with_key(table).with_checks(checks))
             }
         };
@@ -285,6 +316,30 @@ pub(crate) fn not_generated(
     Err(SqlError::new(SqlErrorKind::Constraint, message)
         .with_cause(Cause::GeneratedColumn)
         .with_detail(format!("Column \"{name}\" is a generated column.")))
+}
+
+/// Whether a column takes a value that is given for it: one that is numbered may not.
+///
+/// # Errors
+/// It is always numbered.
+fn takes_value(
+    declared: &Declared,
+    schema: &Schema,
+    column: usize,
+    overriding: Option<Overriding>,
+) -> Result<bool, SqlError> {
+    let name = &schema.columns()[column].name;
+    match (declared.identities.get(name), overriding) {
+        (Some(true), None) => {
+            let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+            Err(SqlError::new(SqlErrorKind::Constraint, message)
+                .with_cause(Cause::GeneratedColumn)
+                .with_detail(always_numbered(name))
+                .with_hint(Some("Use OVERRIDING SYSTEM VALUE to override.".to_owned())))
+        }
+        (Some(_), Some(Overriding::User)) => Ok(false),
+        _ => Ok(true),
+    }
 }
 
 /// A row that is written out: values of some columns.
@@ -358,19 +413,20 @@ fn unique_columns(table: &Table, idents: &[Ident]) -> Result<Option<String>, Sql
     found.map(|index| Some(index.name)).ok_or_else(|| {
         let message = "there is no primary key and no unique index over these columns";
         let span = idents.first().map_or_else(Span::empty, |ident| ident.span);
-        SqlError::new(SqlErrorKind::Schema, message).at(span)
+        let error = SqlError::new(SqlErrorKind::Schema, message).at(span);
+        error.with_cause(Cause::InvalidReference)
     })
 }
 
 /// The unique index of a name; `None` for the primary key.
 fn unique_constraint(table: &Table, name: &ObjectName) -> Result<Option<String>, SqlError> {
     let name = names::fold(names::column_name(name)?);
-    if name == format!("{}_pkey", table.name()) {
+    if !table.schema().is_keyless() && name == format!("{}_pkey", table.name()) {
         return Ok(None);
     }
     let found = table.indexes().into_iter().find(|index| index.unique && index.name == name);
     found.map(|index| Some(index.name)).ok_or_else(|| {
         let message = format!("constraint \"{name}\" of table \"{}\" does not exist", table.name());
-        SqlError::new(SqlErrorKind::Schema, message)
+        SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::UnknownObject)
     })
 }

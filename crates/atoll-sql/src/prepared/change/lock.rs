@@ -5,7 +5,7 @@ use sqlparser::ast::{GroupByExpr, NonBlock, Query, Select, SelectItem, SetExpr, 
 
 use super::target::select;
 use crate::error::SqlError;
-use crate::live::TARGET;
+use crate::live::{KEYED, TARGET};
 use crate::prepared::query::{Binder, Held, Lock, ShortQuery};
 use crate::prepared::wanted::Wanted;
 use crate::prepared::{Body, Prepared, Unbound};
@@ -47,16 +47,16 @@ impl Binder<'_> {
         }
         let target = self.target(&body.from, "SELECT … FOR UPDATE").map_err(Unbound::from)?;
         let mut compiler = Compiler::default();
-        let from = || vec![target.relation(TARGET)];
+        let from = |name| vec![target.relation(name)];
         let items = target.key_columns().into_iter().map(SelectItem::UnnamedExpr).collect();
-        let mut keys = select(items, from(), body.selection.clone());
+        let mut keys = select(items, from(KEYED), body.selection.clone());
         if let Statement::Query(keys) = &mut keys {
             keys.order_by.clone_from(&query.order_by);
             keys.limit_clause.clone_from(&query.limit_clause);
             keys.fetch.clone_from(&query.fetch);
         }
         let (find, _) = self.over_target(&keys, &target, false, &mut compiler)?;
-        let found = select(body.projection.clone(), from(), body.selection.clone());
+        let found = select(body.projection.clone(), from(TARGET), body.selection.clone());
         let (again, plan) = self.over_target(&found, &target, true, &mut compiler)?;
         if again.reads_a_table() || !again_gives_each_row(&again) {
             return Err(NotShort::new("a subquery beside FOR UPDATE").into());

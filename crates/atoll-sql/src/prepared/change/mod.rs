@@ -40,7 +40,8 @@ use super::wanted::Wanted;
 use super::{Body, Prepared, Unbound};
 use crate::declared::Declared;
 use crate::error::SqlError;
-use crate::live::{LiveCatalog, TARGET};
+use crate::live::{KEYED, LiveCatalog, TARGET};
+use crate::sequence::mentions::changes_sequence;
 use crate::short::access::Path;
 use crate::short::columns::{Columns, value_types};
 use crate::short::compile::{Compiler, NotShort};
@@ -103,7 +104,7 @@ pub(crate) struct Delivery {
 }
 
 /// A value of a row that is written out.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Cell {
     Value(Value),
     Scalar { scalar: Scalar, from: DataType },
@@ -129,6 +130,8 @@ pub(crate) struct NewValues {
     pub(crate) columns: Vec<(usize, DataType)>,
     /// The columns that this or RETURNING looks at.
     pub(crate) wanted: Wanted,
+    /// They ask sequences, which may have to wait.
+    pub(crate) asks: bool,
 }
 
 impl NewValues {
@@ -136,12 +139,12 @@ impl NewValues {
         table: &Table,
         node: Node,
         columns: Vec<(usize, DataType)>,
-        returning: Option<&Returning>,
+        (returning, asks): (Option<&Returning>, bool),
     ) -> Self {
         let nodes = std::iter::once(&node).chain(returning.map(|returning| &returning.node));
         let mut wanted = Wanted::of(table, nodes);
         columns.iter().for_each(|(column, _)| wanted.add(*column));
-        Self { node, columns, wanted }
+        Self { node, columns, wanted, asks }
     }
 
     /// The same, where also conditions for the new row are checked.
@@ -272,6 +275,7 @@ impl Binder<'_> {
         let returning = self.returning(update.returning.as_ref(), &target, &from, compiler)?;
         let beside = returning.as_ref().map_or(&[][..], |returning| &returning.items);
         let condition = update.selection.clone();
+        let asks = values.iter().chain(&condition).any(changes_sequence);
         let change = self.assigned(&target, from, (values, beside), condition, compiler)?;
         let columns: Vec<_> = columns.into_iter().zip(change.types).collect();
         let Found { find, again, .. } = change;
@@ -282,7 +286,8 @@ impl Binder<'_> {
         let checks = self.checks(&target.table, &declared, compiler)?;
         let checks = checks.filter(|checks| checks.depend_on(&all));
         let new = |node| {
-            let new = NewValues::new(&target.table, node, columns.clone(), returning.as_ref());
+            let with = (returning.as_ref(), asks);
+            let new = NewValues::new(&target.table, node, columns.clone(), with);
             new.with_checks(checks.as_ref())
         };
         let again = again.map(new);
@@ -305,7 +310,9 @@ impl Binder<'_> {
         let key = target.key_columns();
         let others = values.iter().chain(beside).cloned();
         let columns = key.iter().cloned().map(SelectItem::UnnamedExpr).chain(named(others));
-        let whole = select(columns.collect(), from.clone(), condition.clone());
+        let mut keyed = from.clone();
+        keyed[0] = target.relation(KEYED);
+        let whole = select(columns.collect(), keyed.clone(), condition.clone());
         let (find, plan) = self.over_target(&whole, target, false, compiler)?;
         let mut types = value_types(&plan)?.split_off(key.len());
         types.truncate(values.len());
@@ -314,7 +321,7 @@ impl Binder<'_> {
         }
         // Only the keys are looked for; the values are computed when the row is held.
         let items = key.into_iter().map(SelectItem::UnnamedExpr).collect();
-        let keys = select(items, from.clone(), condition.clone());
+        let keys = select(items, keyed, condition.clone());
         let (find, _) = self.over_target(&keys, target, false, compiler)?;
         let condition = condition.filter(|_| !is_only_key(&find));
         let again = select(named(values).collect(), from, condition);
@@ -339,6 +346,7 @@ impl Binder<'_> {
         let returning = self.returning(delete.returning.as_ref(), &target, &from, compiler)?;
         let beside = returning.iter().flat_map(|returning| returning.items.iter().cloned());
         let key = target.key_columns().into_iter().map(SelectItem::UnnamedExpr);
+        from[0] = target.relation(KEYED);
         let keys = select(key.chain(named(beside)).collect(), from, delete.selection.clone());
         let (find, _) = self.over_target(&keys, &target, false, compiler)?;
         let again = match delete.using.is_none() && is_simple(&find) && !is_only_key(&find) {

@@ -9,8 +9,11 @@ use sqlparser::tokenizer::Span;
 
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+#[cfg(doc)]
+use crate::live::KEYED;
 use crate::prepared::parameters::{self, ParameterType};
 use crate::prepared::query::Binder;
+use crate::view::View;
 use crate::{eval, names, parse, types};
 
 /// How the target of a change is called in it.
@@ -41,7 +44,28 @@ impl Binder<'_> {
             Some(alias) => alias.name.clone(),
             None => Ident::with_quote('"', name.clone()),
         };
-        Ok(Target { table: names::find_table(self.scope, &name, span)?, alias, span })
+        let what = match verb {
+            "UPDATE" => "update",
+            "DELETE" => "delete from",
+            _ => "lock rows in",
+        };
+        Ok(Target { table: self.changed(&name, what, span)?, alias, span })
+    }
+
+    /// The table of a change.
+    ///
+    /// # Errors
+    /// There is none of the name; it is a view.
+    pub(super) fn changed(&self, name: &str, what: &str, span: Span) -> Result<Table, SqlError> {
+        if View::find(&self.scope.catalog, name)?.is_none() {
+            return names::find_table(self.scope, name, span);
+        }
+        let message = format!("cannot {what} view \"{name}\"");
+        Err(SqlError::new(SqlErrorKind::Unsupported, message)
+            .with_state("55000")
+            .with_detail("Views are not updatable.".to_owned())
+            .with_hint(Some("Change the rows of the tables that the view reads.".to_owned()))
+            .at(span))
     }
 }
 
@@ -51,7 +75,7 @@ impl Target {
         relation(name, self.alias.clone())
     }
 
-    /// The columns of its primary key.
+    /// The columns of its primary key, in a query over [`KEYED`].
     pub(super) fn key_columns(&self) -> Vec<Expr> {
         let schema = self.table.schema();
         let column = |at: &usize| {
@@ -141,6 +165,14 @@ pub(super) fn assignments(
                 .with_detail(format!("Column \"{name}\" is a generated column."))
                 .at(ident.span));
         }
+        let name = &schema.columns()[column].name;
+        if declared.identities.get(name) == Some(&true) && !is_default(value) {
+            let message = format!("column \"{name}\" can only be updated to DEFAULT");
+            return Err(SqlError::new(SqlErrorKind::Constraint, message)
+                .with_cause(Cause::GeneratedColumn)
+                .with_detail(always_numbered(name))
+                .at(ident.span));
+        }
         let given = match (parameters::parameter(value), value) {
             // A cast would cut a text that is too long.
             (Some(at), _) => {
@@ -198,4 +230,9 @@ fn pairs(assignments: &[Assignment]) -> Result<Vec<(&ObjectName, &Expr)>, SqlErr
 pub(super) fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(ident)
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+/// What an error says of a column that is always numbered.
+pub(super) fn always_numbered(column: &str) -> String {
+    format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
 }

@@ -21,7 +21,7 @@ impl Runner<'_> {
         };
         let all = types.iter().copied().enumerate();
         let columns: Vec<_> = all.filter(|(at, _)| !is_computed(at)).collect();
-        let new_width = types.len();
+        let new_width = into.schema().columns().len();
         let width = from.schema().columns().len();
         let (order, mut count) = (order_of_key(from), 0);
         let mut last: Option<Vec<Value>> = None;

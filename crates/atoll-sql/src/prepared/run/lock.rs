@@ -6,6 +6,7 @@ use atoll::{RowEdit, Value};
 use super::{Runner, given};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::prepared::query::{Held, Lock};
+use crate::sequence::context;
 use crate::short::plan::Node;
 use crate::short::run::{Rows, Stop};
 
@@ -61,7 +62,7 @@ impl Runner<'_> {
         let mut outcome: Result<Rows, Stop> = Ok(nothing());
         let body = |row: &mut RowEdit<'_>| {
             let whole = lock.wanted.read(row);
-            outcome = given(&lock.again, &[&whole], around, interrupt);
+            outcome = context::held(|| given(&lock.again, &[&whole], around, interrupt));
         };
         let there = match lock.held {
             Held::Wait => Some(self.transaction.update_with(&lock.table, key, body)?),

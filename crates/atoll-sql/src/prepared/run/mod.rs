@@ -22,6 +22,7 @@ use crate::foreign::find::Hold;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::literal::Literal;
+use crate::sequence::context;
 use crate::short::plan::Node;
 use crate::short::run::{Rows, Run, Stop};
 use crate::short::scalar::Surroundings;
@@ -41,6 +42,8 @@ pub(crate) struct How<'r> {
     pub(crate) rows_left: u64,
     /// The rows that an `INSERT` inserts, where a query on a snapshot has delivered them.
     pub(crate) delivered: Option<&'r [Vec<Value>]>,
+    /// The number of the first row that an `INSERT` writes out, if the rows have theirs already.
+    pub(crate) first_number: Option<i64>,
     /// Each statement of the transaction sees what others have committed before it. It holds
     /// nothing that it has only read while it waits for others.
     pub(crate) read_committed: bool,
@@ -54,9 +57,15 @@ pub(crate) struct How<'r> {
 impl<'r> How<'r> {
     /// A statement of a serializable transaction, to the end.
     pub(crate) fn serializable(interrupt: &'r Interrupt) -> Self {
-        let (rows_left, delivered, read_committed) = (u64::MAX, None, false);
-        let (journal, deferred) = (None, None);
-        Self { interrupt, rows_left, delivered, read_committed, journal, deferred }
+        Self {
+            interrupt,
+            rows_left: u64::MAX,
+            delivered: None,
+            first_number: None,
+            read_committed: false,
+            journal: None,
+            deferred: None,
+        }
     }
 }
 
@@ -102,7 +111,12 @@ pub(crate) fn run<'r>(
     let around = Cow::Borrowed(around);
     let (generated, at) = (prepared.generated(), 0);
     let mut runner = Runner { transaction, around, checks, generated, keeper, at, how, passes };
-    let ran = runner.use_tables(prepared).and_then(|()| runner.run(prepared));
+    let ran = runner.use_tables(prepared).and_then(|()| runner.run(prepared)).and_then(|ran| {
+        if let Body::Change(_) = prepared.body {
+            context::write_pending(runner.transaction)?;
+        }
+        Ok(ran)
+    });
     if !is_patient {
         // One that was rolled back asks no more.
         let _ = runner.transaction.set_patience(None);
@@ -327,6 +341,10 @@ impl Runner<'_> {
         let changed = match &change.verb {
             Verb::Insert { rows, on_conflict } => {
                 let mut rows = self.rows_of(rows, &change.table)?;
+                match self.how.first_number {
+                    Some(first) => change.table.number_from(&mut rows, first),
+                    None => change.table.number_in(&mut rows),
+                }
                 self.compute_all(&change.table, &mut rows)?;
                 match on_conflict {
                     None => self.insert(&change.table, &rows, &mut returned)?,

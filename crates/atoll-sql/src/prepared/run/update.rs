@@ -9,6 +9,7 @@ use super::foreign::held;
 use super::{Returned, Runner, check, fit, given};
 use crate::prepared::change::{Assignments, NewValues};
 use crate::prepared::wanted::Wanted;
+use crate::sequence::context;
 use crate::short::plan::Node;
 use crate::short::run::{Rows, Stop};
 use crate::short::value::GroupKey;
@@ -80,7 +81,7 @@ impl Runner<'_> {
         &mut self,
         table: &Table,
         key: &[Value],
-        NewValues { node, columns, wanted }: &NewValues,
+        NewValues { node, columns, wanted, asks }: &NewValues,
         proposed: Option<&[Value]>,
     ) -> Result<Option<Vec<Value>>, Stop> {
         let schema = table.schema();
@@ -94,7 +95,7 @@ impl Runner<'_> {
         let checks = self.checks;
         let check = |row: &[Value]| check(checks, table, row, around, interrupt);
         let is_noted = self.how.journal.is_some();
-        let is_kept = self.keeper.is_some() || self.generated.is_some();
+        let is_kept = self.keeper.is_some() || self.generated.is_some() || *asks;
         if moves || is_kept || is_noted && in_unique_index(table, columns) {
             let old = match is_kept {
                 true => held(self.transaction, table, key)?,
@@ -111,7 +112,7 @@ impl Runner<'_> {
         let found = self.transaction.update_with(table, key, |row| {
             let mut whole = wanted.read(row);
             let before = if is_noted { whole.clone() } else { Vec::new() };
-            let new = new_values(&whole).and_then(|values| {
+            let new = context::held(|| new_values(&whole)).and_then(|values| {
                 let Some(values) = values else { return Ok(None) };
                 values.iter().for_each(|(column, value)| whole[*column].clone_from(value));
                 check(&whole).map(|()| Some(values))
@@ -236,7 +237,8 @@ impl Runner<'_> {
         let mut outcome = Ok(false);
         self.transaction.update_with(table, key, |row| {
             let whole = wanted.read(row);
-            outcome = given(again, &[&whole], around, interrupt).map(|rows| rows.count() > 0);
+            let found = context::held(|| given(again, &[&whole], around, interrupt));
+            outcome = found.map(|rows| rows.count() > 0);
         })?;
         outcome
     }

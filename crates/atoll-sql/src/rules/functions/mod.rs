@@ -10,9 +10,9 @@
 //!
 //! In reading order: [`kind`] (types of arguments), [`column`] (a batch of results), then the
 //! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
-//! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`], and
-//! the patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`],
-//! [`time_read`].
+//! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`],
+//! [`sequences`], and the patterns of `to_char` and `to_date`: [`number_format`],
+//! [`time_format`], [`time_written`], [`time_read`].
 
 mod bytes;
 mod calendar;
@@ -26,6 +26,7 @@ mod number_format;
 mod numbers;
 mod pattern;
 mod regex_syntax;
+mod sequences;
 mod texts;
 mod time_format;
 mod time_read;
@@ -49,6 +50,7 @@ use crate::arrow_value;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::query_error::external;
+use crate::sequence::context::{self, Context};
 use kind::{Argument, Kind};
 
 pub(crate) use pattern::like_escape;
@@ -127,6 +129,7 @@ pub(crate) fn functions() -> Vec<ScalarUDF> {
         format::FUNCTIONS,
         numbers::FUNCTIONS,
         times::FUNCTIONS,
+        sequences::FUNCTIONS,
     ];
     all.into_iter().flatten().map(|function| ScalarUDF::from(Call::new(function))).collect()
 }
@@ -154,12 +157,22 @@ fn refused(state: &'static str, message: impl Into<String>) -> SqlError {
 pub(crate) struct Call {
     function: &'static Function,
     signature: Signature,
+    /// The session that it asks sequences in, on a thread that has none (`CONTEXT-1`).
+    context: Option<Arc<Context>>,
 }
 
 impl Call {
     fn new(function: &'static Function) -> Self {
         let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
-        Self { function, signature: Signature::one_of(any, Volatility::Immutable) }
+        let volatility = match sequences::has(function.name) {
+            true => Volatility::Volatile,
+            false => Volatility::Immutable,
+        };
+        Self { function, signature: Signature::one_of(any, volatility), context: None }
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.signature.volatility == Volatility::Volatile
     }
 
     /// The call with arguments that have the types that the function takes.
@@ -189,7 +202,10 @@ impl Call {
         });
         let call = match overload.run {
             Run::Builtin(function) => function(),
-            _ => Arc::new(ScalarUDF::from(Self::new(self.function))),
+            _ => {
+                let context = if self.is_volatile() { context::current() } else { None };
+                Arc::new(ScalarUDF::from(Self { context, ..Self::new(self.function) }))
+            }
         };
         Ok(call.call(converted.collect::<Result<_>>()?))
     }
@@ -294,7 +310,12 @@ impl ScalarUDFImpl for Call {
         let Run::Rows(run) = overload.run else {
             return internal_err!("{} is replaced before it could be called", self.name());
         };
-        let is_scalar = args.args.iter().all(|one| matches!(one, ColumnarValue::Scalar(_)));
+        let is_constant = |one: &ColumnarValue| matches!(one, ColumnarValue::Scalar(_));
+        let is_scalar = !self.is_volatile() && args.args.iter().all(is_constant);
+        let call = |row: &[Literal]| match &self.context {
+            Some(context) if context::current().is_none() => context::with(context, || run(row)),
+            _ => run(row),
+        };
         let rows = if is_scalar { 1 } else { args.number_rows };
         let columns: Vec<Input> = args.args.into_iter().map(Input::new).collect::<Result<_>>()?;
         let mut results = Vec::with_capacity(rows);
@@ -307,7 +328,7 @@ impl ScalarUDFImpl for Call {
                 }
             }
             let passes = overload.nulls == Nulls::Pass && row.contains(&Literal::Null);
-            results.push(if passes { Literal::Null } else { run(&row).map_err(external)? });
+            results.push(if passes { Literal::Null } else { call(&row).map_err(external)? });
         }
         let results = column::of(results, args.return_field.data_type()).map_err(external)?;
         match is_scalar {

@@ -1,0 +1,226 @@
+//! The session that sequences give numbers to: that of the statement that runs on this thread.
+//!
+//! `CONTEXT-1`: each statement of a session sets the context of its thread, and a query that runs
+//! on a snapshot takes it along to other threads. Bound statements, which sessions share, have none
+//! of their own. A thread does not keep a database open.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use atoll::{Catalog, Database, Table, Transaction, TxnResult};
+use sqlparser::ast::Ident;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::Token;
+
+use super::definition::unknown;
+use super::states::{Sequences, lock};
+use crate::dialect::AtollDialect;
+use crate::error::{SqlError, SqlErrorKind};
+use crate::names;
+
+/// See the module.
+pub(crate) struct Context {
+    /// `None` for a session on a snapshot.
+    db: Option<Database>,
+    pub(super) sequences: Arc<Sequences>,
+    pub(super) session: Given,
+    now: Mutex<Now>,
+}
+
+/// What is so for the running statement.
+#[derive(Default)]
+struct Now {
+    /// The catalog of the open transaction, if it has definitions.
+    catalog: Option<Arc<Catalog>>,
+    is_read_only: bool,
+    /// Sequences of which the open transaction has to write the rows (`SEQUENCE-2`).
+    pending: Vec<Table>,
+}
+
+/// The numbers that a session was given.
+#[derive(Default)]
+pub(super) struct Given(Mutex<Numbers>);
+
+#[derive(Default)]
+struct Numbers {
+    of: HashMap<u64, i64>,
+    last: Option<u64>,
+}
+
+impl Given {
+    pub(super) fn note(&self, serial: u64, value: i64) {
+        let mut numbers = lock(&self.0);
+        numbers.of.insert(serial, value);
+        numbers.last = Some(serial);
+    }
+
+    pub(super) fn set(&self, serial: u64, value: i64) {
+        lock(&self.0).of.insert(serial, value);
+    }
+
+    pub(super) fn current(&self, serial: u64) -> Option<i64> {
+        lock(&self.0).of.get(&serial).copied()
+    }
+
+    pub(super) fn last(&self) -> Option<i64> {
+        let numbers = lock(&self.0);
+        numbers.of.get(&numbers.last?).copied()
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Weak<Context>> = const { RefCell::new(Weak::new()) };
+    /// Inside a step that must not wait for anything.
+    static IS_HELD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The context of this thread.
+pub(crate) fn current() -> Option<Arc<Context>> {
+    CURRENT.with_borrow(Weak::upgrade)
+}
+
+/// Sets the context of this thread.
+pub(crate) fn set(context: Option<&Arc<Context>>) {
+    CURRENT.set(context.map_or_else(Weak::new, Arc::downgrade));
+}
+
+/// Runs a step with a context on this thread.
+pub(crate) fn with<R>(context: &Arc<Context>, run: impl FnOnce() -> R) -> R {
+    let before = CURRENT.replace(Arc::downgrade(context));
+    let done = run();
+    CURRENT.set(before);
+    done
+}
+
+/// Runs a step in which no sequence can be asked, because it must not wait.
+pub(crate) fn held<R>(run: impl FnOnce() -> R) -> R {
+    let before = IS_HELD.replace(true);
+    let done = run();
+    IS_HELD.set(before);
+    done
+}
+
+/// Runs a step of a definition, to which names of sequences mean those of this catalog.
+pub(crate) fn within<R>(catalog: Arc<Catalog>, run: impl FnOnce() -> R) -> R {
+    let Some(context) = current() else { return run() };
+    let before = lock(&context.now).catalog.replace(catalog);
+    let done = run();
+    lock(&context.now).catalog = before;
+    done
+}
+
+/// Writes the rows of sequences that are pending, as part of a transaction (`SEQUENCE-2`).
+///
+/// # Errors
+/// The transaction was aborted.
+pub(crate) fn write_pending(transaction: &mut Transaction) -> TxnResult<()> {
+    match current() {
+        Some(context) if context.has_pending() => context.write_pending(transaction),
+        _ => Ok(()),
+    }
+}
+
+impl Context {
+    /// For a session on a database.
+    pub(crate) fn on_database(db: Database, sequences: Arc<Sequences>) -> Arc<Self> {
+        let (session, now) = (Given::default(), Mutex::default());
+        Arc::new(Self { db: Some(db), sequences, session, now })
+    }
+
+    /// For a session on a snapshot.
+    pub(crate) fn on_snapshot() -> Arc<Self> {
+        let (db, sequences) = (None, Arc::default());
+        Arc::new(Self { db, sequences, session: Given::default(), now: Mutex::default() })
+    }
+
+    /// A statement begins, in a transaction with this catalog if that has definitions.
+    pub(crate) fn begin(&self, catalog: Option<Arc<Catalog>>, is_read_only: bool) {
+        let mut now = lock(&self.now);
+        (now.catalog, now.is_read_only) = (catalog, is_read_only);
+    }
+
+    pub(super) fn database(&self) -> Option<&Database> {
+        self.db.as_ref()
+    }
+
+    /// The database, for a function that changes a sequence.
+    pub(super) fn writable(&self, what: &str) -> Result<&Database, SqlError> {
+        if IS_HELD.get() {
+            let message = format!("{what} is not supported in this place");
+            return Err(SqlError::unsupported(message).with_hint(Some(
+                "ask the sequence in a statement of its own, or among the columns of a query"
+                    .to_owned(),
+            )));
+        }
+        match &self.db {
+            Some(db) if !lock(&self.now).is_read_only => Ok(db),
+            _ => {
+                let message = format!("cannot execute {what} in a read-only transaction");
+                Err(SqlError::new(SqlErrorKind::ReadOnly, message))
+            }
+        }
+    }
+
+    /// The object of a name, as a text has it: folded unless it is in quotes.
+    pub(super) fn find(&self, name: &str) -> Result<Table, SqlError> {
+        let name = named(name)?;
+        let within = lock(&self.now).catalog.clone();
+        let catalog = match (within, &self.db) {
+            (Some(catalog), _) => catalog,
+            (None, Some(db)) => db.catalog()?,
+            (None, None) => return Err(unknown(&name)),
+        };
+        catalog.get(&name).cloned().ok_or_else(|| unknown(&name))
+    }
+
+    /// Whether the running transaction has to write the row of a sequence itself (`SEQUENCE-2`).
+    pub(super) fn is_private(&self, db: &Database, object: &Table) -> bool {
+        let has_definitions = lock(&self.now).catalog.is_some();
+        db.scheme().is_partitioned()
+            || has_definitions
+                && db.catalog().ok().is_none_or(|catalog| {
+                    catalog.get(object.name()).is_none_or(|now| now.serial() != object.serial())
+                })
+    }
+
+    pub(super) fn note_pending(&self, object: &Table) {
+        let mut now = lock(&self.now);
+        if !now.pending.iter().any(|one| one.serial() == object.serial()) {
+            now.pending.push(object.clone());
+        }
+    }
+
+    pub(super) fn pending(&self) -> Vec<Table> {
+        std::mem::take(&mut lock(&self.now).pending)
+    }
+
+    /// Whether rows of sequences are to be written.
+    pub(crate) fn has_pending(&self) -> bool {
+        !lock(&self.now).pending.is_empty()
+    }
+}
+
+/// The name in a text: of the one schema, folded unless it is in quotes.
+///
+/// # Errors
+/// The text is no name.
+pub(crate) fn named(text: &str) -> Result<String, SqlError> {
+    let invalid = || {
+        let message = format!("invalid name syntax: \"{text}\"");
+        SqlError::new(SqlErrorKind::Syntax, message).with_state("42602")
+    };
+    let dialect = AtollDialect;
+    let mut parser = Parser::new(&dialect).try_with_sql(text).map_err(|_| invalid())?;
+    let name = parser.parse_object_name(false).map_err(|_| invalid())?;
+    if parser.peek_token().token != Token::EOF {
+        return Err(invalid());
+    }
+    names::table_name(&name).map(|(name, _)| name)
+}
+
+/// The text that names a sequence.
+pub(crate) fn as_text(name: &str) -> String {
+    let quoted = crate::quoted::quoted_if_needed(name);
+    Ident::with_quote('\'', quoted.replace('\'', "''")).value
+}

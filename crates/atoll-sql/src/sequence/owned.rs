@@ -1,0 +1,70 @@
+//! Sequences in transactions, and those that belong to columns.
+
+use atoll::{Catalog, Table, TableOptions, Transaction};
+
+use super::context;
+use super::definition::{Definition, KIND};
+use crate::comments;
+use crate::error::{ApplyError, SqlError};
+
+/// A sequence that becomes another one, or goes.
+pub(crate) struct Changed {
+    pub(crate) object: Table,
+    /// Its name and its definition then; the state is that of the moment.
+    pub(crate) new: Option<(String, Definition)>,
+}
+
+/// Whether an object is a sequence.
+pub(crate) fn is_sequence(object: &Table) -> bool {
+    object.schema().object().is_some_and(|(kind, _)| kind == KIND)
+}
+
+/// The sequences that belong to columns of a table.
+///
+/// # Errors
+/// A later version of Atoll has defined one.
+pub(crate) fn owned(catalog: &Catalog, table: &str) -> Result<Vec<(Table, Definition)>, SqlError> {
+    let mut owned = Vec::new();
+    for object in catalog.objects().filter(|object| is_sequence(object)) {
+        let definition = Definition::of(object)?;
+        if definition.owner.as_ref().is_some_and(|owner| owner.table == table) {
+            owned.push((object.clone(), definition));
+        }
+    }
+    Ok(owned)
+}
+
+/// Creates a sequence.
+///
+/// # Errors
+/// The name exists.
+pub(crate) fn create(
+    transaction: &mut Transaction,
+    name: &str,
+    definition: &Definition,
+) -> Result<(), ApplyError> {
+    transaction.create_table(name, definition.schema()?, &TableOptions::default())?;
+    Ok(())
+}
+
+/// Makes a sequence another one, which goes on where it was, or drops it.
+///
+/// # Errors
+/// Others use it, and the statement does not wait for them, or not any longer.
+pub(crate) fn change(
+    transaction: &mut Transaction,
+    Changed { object, new }: &Changed,
+) -> Result<(), ApplyError> {
+    transaction.lock_table(object)?;
+    let state = context::current().map(|context| context.state_of(object)).transpose()?;
+    transaction.drop_table(object)?;
+    let Some((name, definition)) = new else {
+        return comments::dropped(transaction, object.name());
+    };
+    comments::follow(transaction, (object.name(), name), &[], |_| ())?;
+    let mut definition = definition.clone();
+    if let Some(state) = state {
+        (definition.last, definition.called) = state;
+    }
+    create(transaction, name, &definition)
+}

@@ -1,0 +1,318 @@
+//! `CREATE SEQUENCE`, `ALTER SEQUENCE` and `DROP SEQUENCE`, and the sequences of columns.
+
+use std::sync::Arc;
+
+use atoll::{Catalog, Table, Transaction};
+use sqlparser::ast::{ObjectName, Spanned, Statement};
+use sqlparser::tokenizer::Span;
+
+use super::alter::remake;
+use super::{Outcome, SqlSession, Target};
+use crate::alter::Alteration;
+use crate::declared::Declared;
+use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
+use crate::names;
+use crate::prepared::cache::Shared;
+use crate::prepared::query::Binder;
+use crate::scope::Scope;
+use crate::sequence::context::{self, Context};
+use crate::sequence::definition::{Definition, Options, Owner, not_a_sequence, unknown};
+use crate::sequence::mentions::columns_asking;
+use crate::sequence::owned::{Changed, change, create, is_sequence};
+use crate::sequence_syntax as syntax;
+use crate::short::scalar::Began;
+
+/// What a session on a target asks sequences with.
+pub(super) fn context_of(target: &Target) -> Arc<Context> {
+    match target {
+        Target::Database { db, .. } => {
+            Context::on_database(db.clone(), Arc::clone(&Shared::of(db).sequences))
+        }
+        Target::Snapshot(_) => Context::on_snapshot(),
+    }
+}
+
+impl SqlSession {
+    /// A statement begins, which may ask sequences.
+    pub(super) fn begin_numbers(&self) {
+        let (catalog, is_read_only) = match &self.target {
+            Target::Database { open: Some(open), .. } => {
+                (open.has_definitions().then(|| open.catalog()), open.is_read_only())
+            }
+            Target::Database { open: None, .. } => (None, self.read_only),
+            Target::Snapshot(_) => (None, true),
+        };
+        self.context.begin(catalog, is_read_only);
+        context::set(Some(&self.context));
+    }
+
+    /// Writes the rows of sequences that a query has left (`SEQUENCE-2`).
+    pub(super) fn keep_numbers(&mut self) -> Result<(), SqlError> {
+        if !self.context.has_pending() {
+            return Ok(());
+        }
+        match &mut self.target {
+            Target::Database { open: Some(open), .. } => open.write_sequences(&self.context),
+            _ => self.context.store_pending(),
+        }
+    }
+
+    /// Carries out `CREATE SEQUENCE` or `ALTER SEQUENCE`.
+    ///
+    /// # Errors
+    /// Those of the statement; others use the sequence, and the statement does not wait for them,
+    /// or not any longer.
+    pub(super) fn define_sequence(&mut self, statement: &Statement) -> Result<Outcome, SqlError> {
+        let Statement::CreateSequence {
+            temporary: alters,
+            if_not_exists: if_there,
+            name,
+            data_type,
+            sequence_options,
+            owned_by,
+        } = statement
+        else {
+            return Ok(Outcome::done("CREATE SEQUENCE", 0));
+        };
+        if *alters {
+            if let Some(new) = syntax::new_name(data_type.as_ref()) {
+                return self.rename_sequence(name, &names::fold(new), *if_there);
+            }
+            let options = Options::of(data_type.as_ref(), sequence_options, owned_by.as_ref())?;
+            return self.alter_sequence(name, &options, *if_there);
+        }
+        let tag = "CREATE SEQUENCE";
+        self.may_define(tag)?;
+        let scope = self.scope()?;
+        let (name, span) = names::table_name(name)?;
+        let options = Options::of(data_type.as_ref(), sequence_options, owned_by.as_ref())?;
+        let mut definition = Definition::new(&options)?;
+        if scope.catalog.get(&name).is_some() {
+            if *if_there {
+                return Ok(Outcome::done(tag, 0));
+            }
+            let message = format!("relation \"{name}\" already exists");
+            return Err(SqlError::new(SqlErrorKind::Schema, message)
+                .with_cause(Cause::TableExists)
+                .at(span));
+        }
+        definition.owner = owner(&scope, &options)?;
+        let made = self.define(&mut |transaction| create(transaction, &name, &definition));
+        made.map_err(|error| error.at(span))?;
+        Ok(Outcome::done(tag, 0))
+    }
+
+    fn alter_sequence(
+        &mut self,
+        name: &ObjectName,
+        options: &Options<'_>,
+        if_exists: bool,
+    ) -> Result<Outcome, SqlError> {
+        let tag = "ALTER SEQUENCE";
+        self.may_define(tag)?;
+        let scope = self.scope()?;
+        let Some(object) = find(&scope.catalog, name, if_exists)? else {
+            return Ok(Outcome::done(tag, 0));
+        };
+        let before = Definition::of(&object)?;
+        let owner = owner(&scope, options)?;
+        if options.owner.is_some()
+            && let Some(identity) = before.owner.as_ref().filter(|owner| owner.is_identity)
+        {
+            let message = "cannot change ownership of identity sequence";
+            let table = &identity.table;
+            let detail = format!("Sequence \"{}\" is linked to table \"{table}\".", object.name());
+            return Err(SqlError::unsupported(message).with_detail(detail));
+        }
+        let context = self.context.clone();
+        self.define(&mut |transaction| {
+            transaction.lock_table(&object)?;
+            let mut definition = before.clone();
+            (definition.last, definition.called) = context.state_of(&object)?;
+            definition.alter(options)?;
+            if options.owner.is_some() {
+                definition.owner.clone_from(&owner);
+            }
+            transaction.drop_table(&object)?;
+            create(transaction, object.name(), &definition)
+        })?;
+        Ok(Outcome::done(tag, 0))
+    }
+
+    fn rename_sequence(
+        &mut self,
+        name: &ObjectName,
+        new: &str,
+        if_exists: bool,
+    ) -> Result<Outcome, SqlError> {
+        let tag = "ALTER SEQUENCE";
+        self.may_define(tag)?;
+        let scope = self.scope()?;
+        let Some(object) = find(&scope.catalog, name, if_exists)? else {
+            return Ok(Outcome::done(tag, 0));
+        };
+        if scope.catalog.get(new).is_some() {
+            let message = format!("relation \"{new}\" already exists");
+            return Err(SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::TableExists));
+        }
+        let definition = Definition::of(&object)?;
+        let changed = Changed { object, new: Some((new.to_owned(), definition)) };
+        let (interrupt, began, old) = (self.interrupt(), self.began(), changed.object.name());
+        let asking = asking(&scope.catalog, old)?;
+        self.define(&mut |transaction| {
+            change(transaction, &changed)?;
+            each_asking(transaction, &scope, &asking, &interrupt, &began, |alteration, _| {
+                alteration.rename_sequence(old, new)
+            })
+        })?;
+        Ok(Outcome::done(tag, 0))
+    }
+
+    /// Carries out `DROP SEQUENCE`.
+    ///
+    /// # Errors
+    /// A sequence that does not exist, or that a default asks; others use one, and the statement
+    /// does not wait for them, or not any longer.
+    pub(super) fn drop_sequences(&mut self, statement: &Statement) -> Result<Outcome, SqlError> {
+        let tag = "DROP SEQUENCE";
+        let Statement::Drop { if_exists, names, cascade, .. } = statement else {
+            return Ok(Outcome::done(tag, 0));
+        };
+        self.may_define(tag)?;
+        let scope = self.scope()?;
+        let mut objects: Vec<Table> = Vec::new();
+        for name in names {
+            let Some(object) = find(&scope.catalog, name, *if_exists)? else { continue };
+            let owner = Definition::of(&object)?.owner;
+            if let Some(Owner { table, column, is_identity: true }) = owner {
+                let name = object.name();
+                let message = format!(
+                    "cannot drop sequence {name} because column {column} of table {table} requires \
+                     it"
+                );
+                let hint = format!("You can drop column {column} of table {table} instead.");
+                return Err(SqlError::new(SqlErrorKind::Schema, message)
+                    .with_cause(Cause::Needed)
+                    .with_hint(Some(hint)));
+            }
+            if !objects.iter().any(|one| one.name() == object.name()) {
+                objects.push(object);
+            }
+        }
+        let (interrupt, began) = (self.interrupt(), self.began());
+        self.define(&mut |transaction| {
+            for object in &objects {
+                transaction.lock_table(object)?;
+                let asking = asking(&transaction.catalog(), object.name())?;
+                if !*cascade {
+                    still_needed(object.name(), &asking)?;
+                }
+                each_asking(transaction, &scope, &asking, &interrupt, &began, |one, columns| {
+                    columns.iter().for_each(|column| one.drop_default(column));
+                    Ok(())
+                })?;
+                transaction.drop_table(object)?;
+            }
+            Ok(())
+        })?;
+        Ok(Outcome::done(tag, 0))
+    }
+}
+
+/// The sequence that a statement names.
+fn find(catalog: &Catalog, name: &ObjectName, if_exists: bool) -> Result<Option<Table>, SqlError> {
+    let (name, span) = names::table_name(name)?;
+    match catalog.get(&name) {
+        Some(object) if is_sequence(object) => Ok(Some(object.clone())),
+        Some(_) => Err(not_a_sequence(&name).at(span)),
+        None if if_exists => Ok(None),
+        None => Err(unknown(&name).at(span)),
+    }
+}
+
+/// The column that `OWNED BY` names.
+fn owner(scope: &Scope, options: &Options<'_>) -> Result<Option<Owner>, SqlError> {
+    let Some(Some(name)) = options.owner else { return Ok(None) };
+    let (table, column) = match name.0.as_slice() {
+        [rest @ .., column] if !rest.is_empty() => (ObjectName(rest.to_vec()), column.as_ident()),
+        _ => (name.clone(), None),
+    };
+    let Some(column) = column else {
+        let hint = "Specify OWNED BY table.column or OWNED BY NONE.".to_owned();
+        return Err(SqlError::new(SqlErrorKind::Syntax, "invalid OWNED BY option")
+            .with_hint(Some(hint))
+            .at(name.span()));
+    };
+    let (table, span) = names::table_name(&table)?;
+    let table = names::find_table(scope, &table, span)?;
+    let at = names::position(table.schema(), table.name(), column)?;
+    let column = table.schema().columns()[at].name.clone();
+    Ok(Some(Owner { table: table.name().to_owned(), column, is_identity: false }))
+}
+
+/// The columns with defaults that ask a sequence, by table.
+type Asking = Vec<(String, Vec<String>)>;
+
+fn asking(catalog: &Catalog, sequence: &str) -> Result<Asking, SqlError> {
+    let mut asking = Vec::new();
+    for table in catalog.tables() {
+        let columns = columns_asking(&Declared::of(table.schema())?, sequence)?;
+        if !columns.is_empty() {
+            asking.push((table.name().to_owned(), columns));
+        }
+    }
+    Ok(asking)
+}
+
+/// Checks that no default asks a sequence that is dropped, but those of tables that go with it.
+///
+/// # Errors
+/// One does.
+pub(super) fn check_not_asked(
+    catalog: &Catalog,
+    sequence: &str,
+    dropped: &[&str],
+) -> Result<(), SqlError> {
+    let mut asking = asking(catalog, sequence)?;
+    asking.retain(|(table, _)| !dropped.contains(&table.as_str()));
+    still_needed(sequence, &asking)
+}
+
+fn still_needed(sequence: &str, asking: &Asking) -> Result<(), SqlError> {
+    if asking.is_empty() {
+        return Ok(());
+    }
+    let message = format!("cannot drop sequence {sequence} because other objects depend on it");
+    let line = |(table, column): (&String, &String)| {
+        format!("default value for column {column} of table {table} depends on sequence {sequence}")
+    };
+    let each = asking.iter().flat_map(|(table, columns)| columns.iter().map(move |c| (table, c)));
+    let detail: Vec<String> = each.map(line).collect();
+    Err(SqlError::new(SqlErrorKind::Schema, message)
+        .with_cause(Cause::Needed)
+        .with_detail(detail.join("\n"))
+        .with_hint(Some("Use DROP ... CASCADE to drop the dependent objects too.".to_owned())))
+}
+
+/// Alters the tables with defaults that ask a sequence.
+fn each_asking(
+    transaction: &mut Transaction,
+    scope: &Scope,
+    asking: &Asking,
+    interrupt: &crate::interrupt::Interrupt,
+    began: &Began,
+    mut alter: impl FnMut(&mut Alteration, &[String]) -> Result<(), SqlError>,
+) -> Result<(), ApplyError> {
+    for (table, columns) in asking {
+        let version = transaction.committed_catalog_version();
+        let scope = Scope::within(&scope.db, version, transaction.catalog());
+        let binder = Binder { scope: &scope, interrupt };
+        let table = names::find_table(&scope, table, Span::empty())?;
+        transaction.lock_table(&table)?;
+        let mut alteration = Alteration::of(table, Span::empty())?;
+        alter(&mut alteration, columns)?;
+        let altered = alteration.finish(&binder)?;
+        remake(transaction, &binder, &altered, began)?;
+    }
+    Ok(())
+}
