@@ -614,7 +614,7 @@ fn errors_have_states() {
         ("INSERT INTO t VALUES (1, NULL)", "23502", Status::Integrity),
         ("CREATE MATERIALIZED VIEW v AS SELECT 1", "0A000", Status::NotImplemented),
         ("CREATE TABLE t (a int PRIMARY KEY)", "42P07", Status::AlreadyExists),
-        ("CREATE TABLE u (a int)", "42P16", Status::InvalidArguments),
+        ("CREATE TABLE u (a int NULL PRIMARY KEY)", "42P16", Status::InvalidArguments),
         ("SELECT ?", "42P02", Status::InvalidArguments),
         ("SELECT 1 / 0", "22012", Status::InvalidData),
         ("COMMIT", "25P01", Status::InvalidState),
