@@ -385,9 +385,9 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_without_one_key_is_an_error() {
+    fn a_schema_has_no_key_or_one() {
+        assert!(of("CREATE TABLE t (a int)").unwrap().is_keyless());
         for sql in [
-            "CREATE TABLE t (a int)",
             "CREATE TABLE t (a int PRIMARY KEY, b int PRIMARY KEY)",
             "CREATE TABLE t (a int PRIMARY KEY, b int, PRIMARY KEY (b))",
             "CREATE TABLE t (a int PRIMARY KEY, a int)",
