@@ -8,13 +8,18 @@
 //! `fixtures/format-5` has two tablespaces. The tables "goods" and "stores" have 150 rows each of a
 //! checkpoint; behind it, every tenth of "goods" is deleted and of "stores" changed. "orders" and
 //! "notes" with 100 rows each are in the logs only.
+//!
+//! `fixtures/format-6` has two tablespaces. "gone" was dropped before the checkpoint, which has 150
+//! rows of "kept" and 80 of "late". Behind it one transaction has dropped "late", created another
+//! of that name with 40 rows, and deleted every tenth row of "kept"; "last" came and went, and
+//! "end" has 30 rows.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use atoll::{Database, DatabaseOptions, Range, Transaction, Value};
+use atoll::{Database, DatabaseOptions, Range, TableChange, Transaction, Value};
 
 const LOG: &str = "log-000000000000";
 
@@ -165,4 +170,55 @@ fn a_folder_of_format_5_opens_and_is_changed_and_opens_again() {
     delete(&db, 2);
     drop(db);
     check_goods(&open(), 0, 3);
+}
+
+/// Rows of the tables of the folder of format 6, and the name that is in their texts.
+const KEPT: [(&str, &str, i64); 3] =
+    [("kept", "kept", 150), ("late", "new", 40), ("end", "end", 30)];
+
+fn kept_row(table: &str, named: &str, id: i64) -> Option<Vec<Value>> {
+    let name = match id % 3 {
+        0 => Value::Null,
+        1 => Value::Text(format!("{named} {id}")),
+        _ => Value::Text(format!("a long name in {named}, of number {id}")),
+    };
+    (table != "kept" || id % 10 != 0).then(|| vec![id.into(), name])
+}
+
+fn check_kept(db: &Database) {
+    for (name, named, rows) in KEPT {
+        let table = db.table(name).unwrap();
+        db.transaction(|tx| {
+            for id in 0..rows {
+                let expected = kept_row(name, named, id);
+                assert_eq!(tx.read(&table, &[Value::Int64(id)])?, expected, "{name} {id}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_folder_of_format_6_opens_and_its_tables_are_altered() {
+    let folder = tempfile::tempdir().unwrap();
+    copy("format-6", 64 << 10, folder.path());
+    let open = || Database::open(folder.path(), DatabaseOptions::default()).unwrap();
+    let db = open();
+    check_kept(&db);
+    assert_eq!(db.tables(), KEPT.map(|(name, _, _)| name));
+    for (name, _, _) in KEPT {
+        let table = db.table(name).unwrap();
+        assert_eq!(table.indexes().len(), 1);
+        let to =
+            TableChange { name: name.to_owned(), schema: table.schema().clone(), indexes: vec![] };
+        db.transaction(|tx| tx.alter_table(&table, &to).map(drop)).unwrap();
+    }
+    drop(db);
+    let db = open();
+    check_kept(&db);
+    assert!(KEPT.iter().all(|(name, _, _)| db.table(name).unwrap().indexes().is_empty()));
+    db.checkpoint().unwrap();
+    drop(db);
+    check_kept(&open());
 }
