@@ -207,20 +207,26 @@ impl TableLocks {
         self.end(uses);
     }
 
-    /// A transaction begins to use a table; it waits while another one defines the table.
+    /// A transaction begins to use a table; it waits while another one defines the table. Returns
+    /// whether it has not used it before.
     ///
     /// # Errors
     /// [`Refused`].
-    pub(crate) fn share(&self, by: &Uses, table: &TableLock, ask: Ask<'_>) -> Result<(), Refused> {
+    pub(crate) fn share(
+        &self,
+        by: &Uses,
+        table: &TableLock,
+        ask: Ask<'_>,
+    ) -> Result<bool, Refused> {
         if by.has(table.number) {
-            return Ok(());
+            return Ok(false);
         }
         loop {
             by.announce(table.number);
             light_fence();
             let definer = table.definer.load(Ordering::Acquire);
             if definer == 0 || definer == by.number {
-                return Ok(());
+                return Ok(true);
             }
             by.withdraw(table.number);
             self.wake();
@@ -229,6 +235,12 @@ impl TableLocks {
                 definer => Some(Wait::Definer(definer)),
             })?;
         }
+    }
+
+    /// A transaction does not use a table after all.
+    pub(crate) fn unshare(&self, by: &Uses, table: &TableLock) {
+        by.withdraw(table.number);
+        self.wake();
     }
 
     /// A transaction ends: it uses no table any more.

@@ -823,3 +823,29 @@ fn definitions_are_undone_beside_changes_of_rows() {
         check_index(&db, &table, "by_n");
     }
 }
+
+/// A transaction that was refused a handle of another version does not use the table.
+#[test]
+fn a_refused_handle_keeps_no_one_from_altering_its_table() {
+    for scheme in all_schemes().filter(|scheme| !scheme.is_partitioned()) {
+        let db = Database::create(options(scheme)).unwrap();
+        let old = create(&db, "t", vec![]);
+        let other = create(&db, "other", vec![]);
+        let new = alter(&db, &old, &TableChange { name: "u".into(), ..change(&old) });
+        let mut tx = db.begin().unwrap();
+        tx.read(&other, &[1i64.into()]).unwrap();
+        assert!(tx.read(&old, &[1i64.into()]).is_err());
+        // It is open still, and would wait for ever.
+        let new = alter(&db, &new, &TableChange { name: "w".into(), ..change(&new) });
+        tx.read(&new, &[1i64.into()]).unwrap();
+        assert!(tx.read(&old, &[1i64.into()]).is_err());
+        thread::scope(|scope| {
+            let altering =
+                scope.spawn(|| alter(&db, &new, &TableChange { name: "x".into(), ..change(&new) }));
+            thread::sleep(Duration::from_millis(30));
+            assert!(!altering.is_finished(), "{scheme}: it uses the table");
+            tx.rollback();
+            assert_eq!(altering.join().unwrap().name(), "x");
+        });
+    }
+}

@@ -68,8 +68,11 @@ impl Transaction {
         let uses = Arc::clone(self.in_use.uses());
         let core = Arc::clone(&self.core);
         let shared = core.table_locks.share(&uses, &table.lock, &mut self.asked());
-        shared.map_err(|refused| self.refuse(refused))?;
+        let is_new = shared.map_err(|refused| self.refuse(refused))?;
         if table.lock.version() != table.version {
+            if is_new {
+                core.table_locks.unshare(&uses, &table.lock);
+            }
             return Err(Error::TableChanged(table.name().to_owned()).into());
         }
         self.in_use.tables.push(table.address());
