@@ -22,7 +22,7 @@ use crate::column_set::ColumnSet;
 use crate::place::INDEXES_MAX;
 use crate::row::Row;
 use crate::scheme::Scheme;
-use crate::tables::{IndexSpec, TableOptions};
+use crate::table_options::{IndexSpec, TableOptions};
 
 /// An ordered index of a table; cheap to clone.
 pub struct Ordered<S: Scheme<M>, M: Machine> {

@@ -32,6 +32,7 @@ pub mod row;
 mod row_header;
 pub mod scheme;
 pub mod schemes;
+mod table_options;
 pub mod tables;
 mod work;
 pub mod worker;

@@ -237,9 +237,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// Whether a transaction can let go of what it has read and go on. Its writers wait for each
     /// other, so that it need not abort because it does.
     const RELEASES_READS: bool = false;
-    /// Whether a transaction may be ordered before others that have committed before it reads. Then
-    /// it cannot rely on an index that was made since it began, even if no other transaction uses
-    /// the table.
+    /// Whether a transaction may be ordered before others that have committed before it reads.
     const ORDERS_BY_TIMESTAMP: bool = false;
     /// Whether a reader that finds a row absent must also read the row's gap, because the row does
     /// not know of earlier rows with the same key.

@@ -1,6 +1,6 @@
-//! The tables that a run alters, drops and creates again. Each thread has one of its own, each time in
-//! another tablespace and with another number of rows; the slot of a dropped table is that of the
-//! next one that any thread creates. Definitions are ordered with all commits, so the
+//! The tables that a run alters, drops and creates again. Each thread has one of its own, each time
+//! in another tablespace and with another number of rows; the slot of a dropped table is that of
+//! the next one that any thread creates. Definitions are ordered with all commits, so the
 //! judge knows what may be left: the state after the first steps of the thread, at least those that
 //! were acknowledged, and the entries of exactly these steps in the journals.
 

@@ -99,7 +99,8 @@ macro_rules! kinds {
                 }
             }
 
-            /// Whether a transaction may be ordered before others that have committed before it reads.
+            /// Whether a transaction may be ordered before others that have committed before it
+            /// reads.
             pub fn orders_by_timestamp(self) -> bool {
                 match self.0 {
                     $(Kind::$variant => {

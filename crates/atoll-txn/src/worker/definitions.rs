@@ -1,12 +1,12 @@
 //! Definitions of a transaction: tables that it creates, alters or drops.
 //!
 //! A table is made when the transaction asks for it, but no snapshot shows it, and it has no name.
-//! A table to be altered or dropped stays as it is. All of them take effect in the section of the gate in which the
-//! transaction commits, and the log has them as pieces of the transaction. So a snapshot and a
-//! recovery show all of its definitions and changes of rows, or nothing.
+//! A table to be altered or dropped stays as it is. All of this takes effect in the section of the
+//! gate in which the transaction commits, and the log has it as pieces of the transaction. So a
+//! snapshot and a recovery show all of its definitions and changes of rows, or nothing.
 //!
-//! - `DEFINE-1`: definitions are carried out, and taken back, in one section. Only the first step
-//!   can fail for lack of memory, since a section copies a frozen node once.
+//! - `DEFINE-1`: definitions are carried out, and taken back, in one section. What is taken back
+//!   needs no memory, since a section copies a frozen node once.
 //! - `DEFINE-2`: definitions have the order of their commits in the log of tablespace 0, because a
 //!   commit with definitions holds `defining`.
 

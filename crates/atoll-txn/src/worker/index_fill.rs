@@ -321,7 +321,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         }
     }
 
-    /// Whether a row has a key that no other may have; waits for the transaction that is writing it.
+    /// Whether a row has a key that no other may have; waits for a transaction that is writing it.
     fn has_unique(
         &mut self,
         table: &Table<M>,

@@ -2,8 +2,8 @@
 //!
 //! - `ALTERED-1`: the transaction uses the table by its new definition at once, all others when it
 //!   has committed; handles of the old one are of an earlier version then.
-//! - `ALTERED-2`: an index that the transaction has added is kept up to date, and goes with it if it
-//!   rolls back.
+//! - `ALTERED-2`: an index that the transaction has added is kept up to date, and goes if the
+//!   transaction rolls back.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Altered {
 }
 
 /// An index that is being made while other transactions use its table. One that is given up is
-/// kept up to date until somebody alters the table.
+/// kept up to date until a transaction alters the table.
 pub struct IndexBuild {
     core: Here<Arc<Core>>,
     table: Table,
@@ -75,8 +75,8 @@ impl IndexBuild {
     /// the table is made meanwhile.
     ///
     /// # Errors
-    /// [`Error::TableChanged`] if one was made since; [`Error::Storage`] for a key that is too long;
-    /// [`Error::Aborted`] if it gave up; [`Error::TooManyTransactions`].
+    /// [`Error::TableChanged`] if one was made since; [`Error::Storage`] for a key that is too
+    /// long; [`Error::Aborted`] if it gave up; [`Error::TooManyTransactions`].
     pub fn fill(&mut self, gives_up: Impatience<'_>) -> Result<()> {
         let user = self.user()?;
         let engine = Arc::clone(&self.core.engine);
