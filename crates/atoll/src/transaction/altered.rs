@@ -144,7 +144,7 @@ impl Transaction {
     pub fn alter_table(&mut self, table: &Table, to: &TableChange) -> TxnResult<Option<Table>> {
         self.check_defines()?;
         self.lock_table(table)?;
-        if self.catalog().table(table.name()).is_none_or(|now| !now.is(table)) {
+        if self.catalog().get(table.name()).is_none_or(|now| !now.is(table)) {
             return Err(Error::from(StorageError::UnknownTable(table.name().to_owned())).into());
         }
         if self.alone.has_created(table)
@@ -155,7 +155,7 @@ impl Transaction {
         self.reserve(table.name())?;
         if to.name != table.name() {
             self.reserve(&to.name)?;
-            if self.catalog().table(&to.name).is_some() {
+            if self.catalog().get(&to.name).is_some() {
                 return Err(Error::from(StorageError::TableExists(to.name.clone())).into());
             }
         }
