@@ -24,7 +24,7 @@ use crate::isolation::Isolation;
 use crate::journal::Journal;
 use crate::prepared::Prepared;
 use crate::prepared::run::{self, How, Part, Ran};
-use crate::sequence::context::Context;
+use crate::sequence::context::{Context, Own};
 use crate::settings::Choice;
 use crate::short::run::Stop;
 use crate::short::scalar::Surroundings;
@@ -269,6 +269,11 @@ impl OpenTransaction {
     /// Whether names of tables may mean something else in it.
     pub(crate) fn has_definitions(&self) -> bool {
         self.transaction.has_definitions()
+    }
+
+    /// What it has to itself.
+    pub(crate) fn own(&self) -> Own {
+        Own::of(&self.transaction)
     }
 
     /// The tables as it sees them.

@@ -94,6 +94,11 @@ impl Table {
         self.lock.number() == other.lock.number()
     }
 
+    /// Whether the table was dropped.
+    pub fn is_gone(&self) -> bool {
+        self.lock.is_gone()
+    }
+
     /// Identifies the table in this version, while the handle lives.
     #[inline]
     pub(crate) fn address(&self) -> usize {

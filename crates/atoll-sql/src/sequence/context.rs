@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
 use atoll::{Catalog, Database, Table, Transaction, TxnResult};
 use sqlparser::ast::Ident;
@@ -17,6 +18,7 @@ use super::definition::unknown;
 use super::states::{Sequences, lock};
 use crate::dialect::AtollDialect;
 use crate::error::{SqlError, SqlErrorKind};
+use crate::interrupt::{Interrupt, Question};
 use crate::names;
 
 /// See the module.
@@ -28,14 +30,39 @@ pub(crate) struct Context {
     now: Mutex<Now>,
 }
 
+/// What the open transaction has to itself.
+#[derive(Clone, Default)]
+pub(crate) struct Own {
+    /// Its catalog, if it has definitions.
+    catalog: Option<Arc<Catalog>>,
+    /// The serial numbers of the objects that no other transaction uses before it ends.
+    objects: Vec<u64>,
+}
+
+impl Own {
+    pub(crate) fn of(transaction: &Transaction) -> Self {
+        let catalog = transaction.has_definitions().then(|| transaction.catalog());
+        let own = transaction.own_tables().filter(|table| table.schema().object().is_some());
+        Self { catalog, objects: own.map(Table::serial).collect() }
+    }
+}
+
 /// What is so for the running statement.
 #[derive(Default)]
 struct Now {
-    /// The catalog of the open transaction, if it has definitions.
-    catalog: Option<Arc<Catalog>>,
+    own: Own,
     is_read_only: bool,
+    limits: Limits,
     /// Sequences of which the open transaction has to write the rows (`SEQUENCE-2`).
     pending: Vec<Table>,
+}
+
+/// What ends the running statement while it waits.
+#[derive(Clone, Default)]
+pub(crate) struct Limits {
+    pub(crate) question: Option<Arc<Question>>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) lock: Option<Duration>,
 }
 
 /// The numbers that a session was given.
@@ -101,12 +128,12 @@ pub(crate) fn held<R>(run: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Runs a step of a definition, to which names of sequences mean those of this catalog.
-pub(crate) fn within<R>(catalog: Arc<Catalog>, run: impl FnOnce() -> R) -> R {
+/// Runs a step of a definition, to which names of sequences mean what they do to its transaction.
+pub(crate) fn within<R>(own: Own, run: impl FnOnce() -> R) -> R {
     let Some(context) = current() else { return run() };
-    let before = lock(&context.now).catalog.replace(catalog);
+    let before = std::mem::replace(&mut lock(&context.now).own, own);
     let done = run();
-    lock(&context.now).catalog = before;
+    lock(&context.now).own = before;
     done
 }
 
@@ -134,10 +161,21 @@ impl Context {
         Arc::new(Self { db, sequences, session: Given::default(), now: Mutex::default() })
     }
 
-    /// A statement begins, in a transaction with this catalog if that has definitions.
-    pub(crate) fn begin(&self, catalog: Option<Arc<Catalog>>, is_read_only: bool) {
+    /// A statement begins, or begins again, in a transaction that has this to itself.
+    pub(crate) fn begin(&self, own: Own, is_read_only: bool, limits: Limits) {
         let mut now = lock(&self.now);
-        (now.catalog, now.is_read_only) = (catalog, is_read_only);
+        (now.own, now.is_read_only, now.limits) = (own, is_read_only, limits);
+    }
+
+    /// The running statement has failed: no row holds the numbers that it was given.
+    pub(crate) fn forget_pending(&self) {
+        lock(&self.now).pending.clear();
+    }
+
+    /// Tells whether the running statement is to end.
+    pub(super) fn interrupt(&self) -> Interrupt {
+        let Limits { question, deadline, lock: wait } = lock(&self.now).limits.clone();
+        Interrupt::new(question, deadline, wait)
     }
 
     pub(super) fn database(&self) -> Option<&Database> {
@@ -165,7 +203,7 @@ impl Context {
     /// The object of a name, as a text has it: folded unless it is in quotes.
     pub(super) fn find(&self, name: &str) -> Result<Table, SqlError> {
         let name = named(name)?;
-        let within = lock(&self.now).catalog.clone();
+        let within = lock(&self.now).own.catalog.clone();
         let catalog = match (within, &self.db) {
             (Some(catalog), _) => catalog,
             (None, Some(db)) => db.catalog()?,
@@ -176,12 +214,7 @@ impl Context {
 
     /// Whether the running transaction has to write the row of a sequence itself (`SEQUENCE-2`).
     pub(super) fn is_private(&self, db: &Database, object: &Table) -> bool {
-        let has_definitions = lock(&self.now).catalog.is_some();
-        db.scheme().is_partitioned()
-            || has_definitions
-                && db.catalog().ok().is_none_or(|catalog| {
-                    catalog.get(object.name()).is_none_or(|now| now.serial() != object.serial())
-                })
+        db.scheme().is_partitioned() || lock(&self.now).own.objects.contains(&object.serial())
     }
 
     pub(super) fn note_pending(&self, object: &Table) {

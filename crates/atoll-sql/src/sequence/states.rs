@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atoll::{Database, Table};
+use atoll::Table;
 
 use super::definition::Definition;
 use crate::error::SqlError;
@@ -16,12 +16,19 @@ const KEPT_MIN: usize = 1024;
 pub(crate) struct Sequences(Mutex<HashMap<u64, Arc<Sequence>>>);
 
 pub(super) struct Sequence {
+    object: Table,
     pub(super) definition: Definition,
     pub(super) state: Mutex<State>,
 }
 
+impl Sequence {
+    pub(super) fn name(&self) -> &str {
+        self.object.name()
+    }
+}
+
 /// `SEQUENCE-1`.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct State {
     /// It was read.
     pub(super) is_known: bool,
@@ -41,19 +48,16 @@ impl Sequences {
     ///
     /// # Errors
     /// The object is another one; a later version of Atoll has defined it.
-    pub(super) fn of(&self, db: &Database, object: &Table) -> Result<Arc<Sequence>, SqlError> {
+    pub(super) fn of(&self, object: &Table) -> Result<Arc<Sequence>, SqlError> {
         let mut all = lock(&self.0);
         if let Some(known) = all.get(&object.serial()) {
             return Ok(Arc::clone(known));
         }
         if all.len() >= KEPT_MIN && all.len().is_power_of_two() {
-            let catalog = db.catalog()?;
-            all.retain(|serial, one| {
-                Arc::strong_count(one) > 1 || catalog.objects().any(|now| now.serial() == *serial)
-            });
+            all.retain(|_, one| !one.object.is_gone());
         }
         let (definition, state) = (Definition::of(object)?, Mutex::default());
-        let new = Arc::new(Sequence { definition, state });
+        let new = Arc::new(Sequence { object: object.clone(), definition, state });
         all.insert(object.serial(), Arc::clone(&new));
         Ok(new)
     }

@@ -7,7 +7,7 @@ use atoll::{
 use super::context::Context;
 use super::definition::{CALLED, Definition, KEY, LAST};
 use super::states::{Sequence, State, lock};
-use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 
 /// Numbers that the row of a sequence is ahead at first, as in PostgreSQL; the more are asked for,
 /// the more it is.
@@ -25,23 +25,17 @@ impl Context {
     pub(crate) fn next_value(&self, name: &str) -> Result<i64, SqlError> {
         let db = self.writable("nextval()")?;
         let (serial, value) = self.found(name, |object| {
-            let sequence = self.sequences.of(db, object)?;
-            let mut state = lock(&sequence.state);
-            read(&sequence, &mut state, db, object)?;
-            let value = sequence.definition.next(object.name(), (state.last, state.called))?;
-            if self.is_private(db, object) {
-                self.note_pending(object);
-            } else if state.stock > 0 && state.called {
-                state.stock -= 1;
-            } else {
-                let most = BLOCK_MAX.max(sequence.definition.cache.unsigned_abs().min(1 << 20));
-                let least = BLOCK_MIN.max(sequence.definition.cache.unsigned_abs().min(most));
-                let block = state.block.clamp(least, most);
-                let (covered, stock) = sequence.definition.ahead(value, block);
-                store(db, object, (covered, true))?;
-                (state.stock, state.block) = (stock, block * 2);
-            }
-            (state.last, state.called) = (value, true);
+            let sequence = self.sequences.of(object)?;
+            let given = match self.is_private(db, object) {
+                true => Some(self.give_private(db, object, &sequence)?),
+                false => give_from_stock(&sequence)?,
+            };
+            let value = match given {
+                Some(value) => value,
+                None => self.stored_by(db, object, &sequence, |state, transaction| {
+                    give_ahead(&sequence, object, state, transaction)
+                })?,
+            };
             Ok((object.serial(), value))
         })?;
         self.session.note(serial, value);
@@ -55,7 +49,7 @@ impl Context {
     pub(crate) fn set_value(&self, name: &str, value: i64, called: bool) -> Result<(), SqlError> {
         let db = self.writable("setval()")?;
         let serial = self.found(name, |object| {
-            let sequence = self.sequences.of(db, object)?;
+            let sequence = self.sequences.of(object)?;
             let Definition { min, max, .. } = sequence.definition;
             if !(min..=max).contains(&value) {
                 let name = object.name();
@@ -64,14 +58,18 @@ impl Context {
                 );
                 return Err(SqlError::new(SqlErrorKind::Type, message).with_state("22003"));
             }
-            let mut state = lock(&sequence.state);
-            read(&sequence, &mut state, db, object)?;
             if self.is_private(db, object) {
+                let mut state = lock(&sequence.state);
+                read(&sequence, &mut state, db, object)?;
                 self.note_pending(object);
+                (state.last, state.called, state.stock) = (value, called, 0);
             } else {
-                store(db, object, (value, called))?;
+                self.stored_by(db, object, &sequence, |state, transaction| {
+                    write(transaction, object, (value, called))?;
+                    (state.last, state.called, state.stock) = (value, called, 0);
+                    Ok(())
+                })?;
             }
-            (state.last, state.called, state.stock) = (value, called, 0);
             Ok(object.serial())
         })?;
         if called {
@@ -114,11 +112,68 @@ impl Context {
     /// Those of reading the database.
     pub(crate) fn state_of(&self, object: &Table) -> Result<(i64, bool), SqlError> {
         let db = self.writable("ALTER SEQUENCE")?;
-        let sequence = self.sequences.of(db, object)?;
+        let sequence = self.sequences.of(object)?;
         let mut state = lock(&sequence.state);
         read(&sequence, &mut state, db, object)?;
         state.stock = 0;
         Ok((state.last, state.called))
+    }
+
+    /// The next number of a sequence that the open transaction has to itself.
+    fn give_private(
+        &self,
+        db: &Database,
+        object: &Table,
+        sequence: &Sequence,
+    ) -> Result<i64, SqlError> {
+        let mut state = lock(&sequence.state);
+        read(sequence, &mut state, db, object)?;
+        let value = sequence.definition.next(object.name(), (state.last, state.called))?;
+        self.note_pending(object);
+        (state.last, state.called, state.stock) = (value, true, 0);
+        Ok(value)
+    }
+
+    /// Changes the state of a sequence with its row, by a transaction of its own, which is durable
+    /// then.
+    ///
+    /// # Errors
+    /// Those of `change`; the sequence was altered; the statement is to end.
+    fn stored_by<R>(
+        &self,
+        db: &Database,
+        object: &Table,
+        sequence: &Sequence,
+        mut change: impl FnMut(&mut State, &mut Transaction) -> Result<R, ApplyError>,
+    ) -> Result<R, SqlError> {
+        let interrupt = self.interrupt();
+        let durability = db.durability().map(|_| Durability::Strict);
+        let options = TransactionOptions { durability, ..TransactionOptions::default() };
+        for _ in 0..ATTEMPTS_MAX {
+            let mut transaction = db.begin_with(&options)?;
+            transaction.set_patience(interrupt.patience()).map_err(atoll::Error::from)?;
+            let mut attempt = |mut transaction: Transaction| {
+                // Before the state: one that has the sequence alone asks for the state.
+                transaction.use_table(object)?;
+                let mut state = lock(&sequence.state);
+                read(sequence, &mut state, db, object)?;
+                let mut changed = state.clone();
+                let result = change(&mut changed, &mut transaction)?;
+                transaction.commit()?;
+                *state = changed;
+                Ok(result)
+            };
+            match attempt(transaction) {
+                Ok(result) => return Ok(result),
+                Err(ApplyError::Abort(reason)) if reason.is_conflict() => {
+                    interrupt.check_now()?;
+                }
+                Err(ApplyError::Abort(reason)) => return Err(atoll::Error::Aborted(reason).into()),
+                Err(ApplyError::Error(error)) => return Err(error),
+            }
+        }
+        let message = format!("a sequence could not be written in {ATTEMPTS_MAX} attempts");
+        Err(SqlError::new(SqlErrorKind::Aborted, message))
     }
 
     /// Does something with the sequence of a name, and again if that was altered meanwhile.
@@ -143,8 +198,12 @@ impl Context {
     pub(crate) fn write_pending(&self, transaction: &mut Transaction) -> Result<(), TxnError> {
         let Some(db) = self.database() else { return Ok(()) };
         for object in self.pending() {
-            let Ok(sequence) = self.sequences.of(db, &object) else { continue };
-            write_current(transaction, &object, &sequence)?;
+            let Ok(sequence) = self.sequences.of(&object) else { continue };
+            match write_current(transaction, db, &object, &sequence) {
+                // It was dropped since, and its numbers with it.
+                Err(TxnError::Error(atoll::Error::TableChanged(_))) => {}
+                other => other?,
+            }
         }
         Ok(())
     }
@@ -156,11 +215,48 @@ impl Context {
     pub(crate) fn store_pending(&self) -> Result<(), SqlError> {
         let Some(db) = self.database() else { return Ok(()) };
         for object in self.pending() {
-            let sequence = self.sequences.of(db, &object)?;
-            store_by(db, |transaction| write_current(transaction, &object, &sequence))?;
+            let sequence = self.sequences.of(&object)?;
+            self.stored_by(db, &object, &sequence, |state, transaction| {
+                write(transaction, &object, (state.last, state.called))?;
+                Ok(())
+            })?;
         }
         Ok(())
     }
+}
+
+/// The next number, if the row is ahead of it.
+fn give_from_stock(sequence: &Sequence) -> Result<Option<i64>, SqlError> {
+    let mut state = lock(&sequence.state);
+    if !state.is_known || state.stock == 0 || !state.called {
+        return Ok(None);
+    }
+    let value = sequence.definition.next(sequence.name(), (state.last, true))?;
+    (state.last, state.stock) = (value, state.stock - 1);
+    Ok(Some(value))
+}
+
+/// The next number, with a row that is ahead of further ones.
+fn give_ahead(
+    sequence: &Sequence,
+    object: &Table,
+    state: &mut State,
+    transaction: &mut Transaction,
+) -> Result<i64, ApplyError> {
+    let definition = &sequence.definition;
+    let value = definition.next(object.name(), (state.last, state.called))?;
+    if state.stock > 0 && state.called {
+        state.stock -= 1; // Another thread has stored numbers meanwhile.
+    } else {
+        let most = BLOCK_MAX.max(definition.cache.unsigned_abs().min(1 << 20));
+        let least = BLOCK_MIN.max(definition.cache.unsigned_abs().min(most));
+        let block = state.block.clamp(least, most);
+        let (covered, stock) = definition.ahead(value, block);
+        write(transaction, object, (covered, true))?;
+        (state.stock, state.block) = (stock, block * 2);
+    }
+    (state.last, state.called) = (value, true);
+    Ok(value)
 }
 
 /// Reads the state, once.
@@ -216,9 +312,13 @@ fn write(transaction: &mut Transaction, object: &Table, state: (i64, bool)) -> T
 /// with the state in its hands, since a transaction that holds the row asks for the state.
 fn write_current(
     transaction: &mut Transaction,
+    db: &Database,
     object: &Table,
     sequence: &Sequence,
 ) -> TxnResult<()> {
+    if read(sequence, &mut lock(&sequence.state), db, object).is_err() {
+        return Ok(()); // No number of it was given.
+    }
     let state = || {
         let state = lock(&sequence.state);
         (state.last, state.called)
@@ -229,28 +329,4 @@ fn write_current(
         now if now == before => Ok(()),
         now => write(transaction, object, now),
     }
-}
-
-/// Writes the row by a transaction of its own, which is durable then.
-fn store(db: &Database, object: &Table, state: (i64, bool)) -> Result<(), SqlError> {
-    store_by(db, |transaction| write(transaction, object, state))
-}
-
-fn store_by(
-    db: &Database,
-    mut write: impl FnMut(&mut Transaction) -> TxnResult<()>,
-) -> Result<(), SqlError> {
-    let durability = db.durability().map(|_| Durability::Strict);
-    let options = TransactionOptions { durability, ..TransactionOptions::default() };
-    for _ in 0..ATTEMPTS_MAX {
-        let mut transaction = db.begin_with(&options)?;
-        let done = write(&mut transaction).and_then(|()| transaction.commit());
-        match done {
-            Ok(()) => return Ok(()),
-            Err(TxnError::Abort(reason)) if reason.is_conflict() => {}
-            Err(end) => return Err(atoll::Error::from(end).into()),
-        }
-    }
-    let message = format!("a sequence could not be written in {ATTEMPTS_MAX} attempts");
-    Err(SqlError::new(SqlErrorKind::Aborted, message))
 }

@@ -7,6 +7,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use super::sequences::use_asked;
 use super::views::become_all;
 use super::{Outcome, SqlSession, Target};
 use crate::alter::{Alteration, Altered, index_name, unknown};
@@ -17,7 +18,7 @@ use crate::prepared::Prepared;
 use crate::prepared::query::Binder;
 use crate::prepared::run::{self, How};
 use crate::scope::Scope;
-use crate::sequence::context;
+use crate::sequence::context::{self, Own};
 use crate::sequence::owned::{Changed, change, create, owned};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
@@ -276,6 +277,9 @@ impl SqlSession {
             let mut parents = altered.iter().flat_map(|one| &one.parents);
             parents.try_for_each(|parent| transaction.lock_table(parent))?;
             altered.iter().try_for_each(|one| transaction.lock_table(&one.old))?;
+            altered
+                .iter()
+                .try_for_each(|one| use_asked(transaction, &scope.catalog, &one.new.schema))?;
             altered.iter().try_for_each(|one| {
                 same_references(&scope.catalog, &transaction.catalog(), one.old.name())
             })?;
@@ -351,8 +355,8 @@ fn run_over_rows(
     let around = copy.surroundings(&[], began.clone())?;
     let around = around.unwrap_or_else(|_| Surroundings::of_nothing(began.clone()));
     let how = How::serializable(binder.interrupt);
-    let catalog = transaction.catalog();
-    match context::within(catalog, || run::run(copy, &around, transaction, how)) {
+    let own = Own::of(transaction);
+    match context::within(own, || run::run(copy, &around, transaction, how)) {
         Ok(_) => Ok(()),
         Err(Stop::Transaction(end)) => Err(end.into()),
         Err(Stop::Error(error)) => Err(error.into()),

@@ -156,6 +156,7 @@ impl SqlSession {
                 return done;
             }
             self.interrupt().check_now()?;
+            self.begin_numbers();
             again = known.again(self.names_version());
             known = &again;
         }

@@ -241,6 +241,7 @@ impl SqlSession {
         self.begin_statement()?;
         let done = run(self).and_then(|done| self.keep_numbers().map(|()| done));
         if done.is_err() {
+            self.context.forget_pending();
             self.fail();
         }
         self.rest();
@@ -252,8 +253,8 @@ impl SqlSession {
         self.check_owner()?;
         self.wake()?;
         zone::set(self.settings.now().zone);
-        self.begin_numbers();
         self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);
+        self.begin_numbers();
         Ok(())
     }
 

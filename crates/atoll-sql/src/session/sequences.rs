@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use atoll::{Catalog, Table, Transaction};
+use atoll::{Catalog, Schema, Table, Transaction};
 use sqlparser::ast::{ObjectName, Spanned, Statement};
 use sqlparser::tokenizer::Span;
 
 use super::alter::remake;
 use super::{Outcome, SqlSession, Target};
 use crate::alter::Alteration;
+use crate::comments;
 use crate::declared::Declared;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::names;
 use crate::prepared::cache::Shared;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
-use crate::sequence::context::{self, Context};
+use crate::sequence::context::{self, Context, Limits, Own};
 use crate::sequence::definition::{Definition, Options, Owner, not_a_sequence, unknown};
 use crate::sequence::mentions::columns_asking;
 use crate::sequence::owned::{Changed, change, create, is_sequence};
@@ -35,14 +36,14 @@ pub(super) fn context_of(target: &Target) -> Arc<Context> {
 impl SqlSession {
     /// A statement begins, which may ask sequences.
     pub(super) fn begin_numbers(&self) {
-        let (catalog, is_read_only) = match &self.target {
-            Target::Database { open: Some(open), .. } => {
-                (open.has_definitions().then(|| open.catalog()), open.is_read_only())
-            }
-            Target::Database { open: None, .. } => (None, self.read_only),
-            Target::Snapshot(_) => (None, true),
+        let (own, is_read_only) = match &self.target {
+            Target::Database { open: Some(open), .. } => (open.own(), open.is_read_only()),
+            Target::Database { open: None, .. } => (Own::default(), self.read_only),
+            Target::Snapshot(_) => (Own::default(), true),
         };
-        self.context.begin(catalog, is_read_only);
+        let (question, lock) = (self.question.clone(), self.settings.now().lock);
+        let limits = Limits { question, deadline: self.deadline, lock };
+        self.context.begin(own, is_read_only, limits);
         context::set(Some(&self.context));
     }
 
@@ -97,7 +98,10 @@ impl SqlSession {
                 .at(span));
         }
         definition.owner = owner(&scope, &options)?;
-        let made = self.define(&mut |transaction| create(transaction, &name, &definition));
+        let made = self.define(&mut |transaction| {
+            use_owner(transaction, &scope, definition.owner.as_ref())?;
+            create(transaction, &name, &definition)
+        });
         made.map_err(|error| error.at(span))?;
         Ok(Outcome::done(tag, 0))
     }
@@ -126,6 +130,7 @@ impl SqlSession {
         }
         let context = self.context.clone();
         self.define(&mut |transaction| {
+            use_owner(transaction, &scope, owner.as_ref())?;
             transaction.lock_table(&object)?;
             let mut definition = before.clone();
             (definition.last, definition.called) = context.state_of(&object)?;
@@ -160,6 +165,7 @@ impl SqlSession {
         let (interrupt, began, old) = (self.interrupt(), self.began(), changed.object.name());
         let asking = asking(&scope.catalog, old)?;
         self.define(&mut |transaction| {
+            lock_asking(transaction, &asking)?;
             change(transaction, &changed)?;
             each_asking(transaction, &scope, &asking, &interrupt, &began, |alteration, _| {
                 alteration.rename_sequence(old, new)
@@ -202,6 +208,7 @@ impl SqlSession {
         let (interrupt, began) = (self.interrupt(), self.began());
         self.define(&mut |transaction| {
             for object in &objects {
+                lock_asking(transaction, &asking(&transaction.catalog(), object.name())?)?;
                 transaction.lock_table(object)?;
                 let asking = asking(&transaction.catalog(), object.name())?;
                 if !*cascade {
@@ -212,11 +219,45 @@ impl SqlSession {
                     Ok(())
                 })?;
                 transaction.drop_table(object)?;
+                comments::dropped(transaction, object.name())?;
             }
             Ok(())
         })?;
         Ok(Outcome::done(tag, 0))
     }
+}
+
+/// Uses the table that a sequence is going to belong to.
+fn use_owner(
+    transaction: &mut Transaction,
+    scope: &Scope,
+    owner: Option<&Owner>,
+) -> Result<(), ApplyError> {
+    let table = owner.and_then(|owner| scope.catalog.table(&owner.table));
+    Ok(table.into_iter().try_for_each(|table| transaction.use_table(table))?)
+}
+
+/// Uses the sequences that the defaults of a table ask, so that none is dropped or renamed before
+/// the table is there.
+pub(super) fn use_asked(
+    transaction: &mut Transaction,
+    catalog: &Catalog,
+    schema: &Schema,
+) -> Result<(), ApplyError> {
+    let declared = Declared::of(schema)?;
+    for object in catalog.objects().filter(|object| is_sequence(object)) {
+        if !columns_asking(&declared, object.name())?.is_empty() {
+            transaction.use_table(object)?;
+        }
+    }
+    Ok(())
+}
+
+/// Has the tables alone that ask a sequence, before the sequence: those that use them ask it, too.
+fn lock_asking(transaction: &mut Transaction, asking: &Asking) -> Result<(), ApplyError> {
+    let catalog = transaction.catalog();
+    let tables = asking.iter().filter_map(|(table, _)| catalog.table(table));
+    Ok(tables.into_iter().try_for_each(|table| transaction.lock_table(table))?)
 }
 
 /// The sequence that a statement names.

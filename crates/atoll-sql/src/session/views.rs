@@ -40,8 +40,7 @@ impl SqlSession {
             check_replacement(old, &view)?;
             check_recursion(&scope.catalog, &name, &view)?;
         }
-        let sources: Vec<&Table> =
-            view.relations().filter_map(|name| scope.catalog.get(name)).collect();
+        let sources = all_sources(&scope.catalog, &view)?;
         let schema = view.schema().map_err(|error| error.at(span))?;
         let made = self.define(&mut |transaction| {
             sources.iter().try_for_each(|source| transaction.use_table(source))?;
@@ -331,6 +330,26 @@ fn check_replacement(old: &View, new: &View) -> Result<(), SqlError> {
 }
 
 /// Checks that a view which takes the place of another does not read itself.
+/// What a view reads, also by way of other views: as long as the transaction uses all of it, none
+/// of it comes to read the view.
+fn all_sources<'c>(catalog: &'c Catalog, view: &View) -> Result<Vec<&'c Table>, SqlError> {
+    let mut names: Vec<String> = view.relations().map(str::to_owned).collect();
+    let (mut at, mut sources) = (0, Vec::new());
+    while at < names.len() {
+        sources.extend(catalog.get(&names[at]));
+        if let Some(view) = View::find(catalog, &names[at])? {
+            let new: Vec<String> = view
+                .relations()
+                .filter(|one| !names.iter().any(|known| known == one))
+                .map(str::to_owned)
+                .collect();
+            names.extend(new);
+        }
+        at += 1;
+    }
+    Ok(sources)
+}
+
 fn check_recursion(catalog: &Catalog, name: &str, view: &View) -> Result<(), SqlError> {
     let others = follow::dependent(catalog, &[name])?;
     let reads = |one: &str| one == name || others.iter().any(|other| other.view == one);

@@ -57,7 +57,8 @@ pub(crate) fn described(catalog: &Catalog, name: &str) -> String {
 /// As [`View::of`].
 pub(crate) fn dependent(catalog: &Catalog, on: &[&str]) -> Result<Vec<Dependent>, SqlError> {
     let views = View::all(catalog)?;
-    let mut search = Search { catalog, views: &views, roots: on, found: Vec::new() };
+    let mut search =
+        Search { catalog, views: &views, roots: on, path: Vec::new(), found: Vec::new() };
     on.iter().for_each(|relation| search.visit(relation));
     search.found.reverse();
     Ok(search.found)
@@ -69,6 +70,7 @@ struct Search<'s> {
     catalog: &'s Catalog,
     views: &'s [(&'s Table, View)],
     roots: &'s [&'s str],
+    path: Vec<&'s str>,
     found: Vec<Dependent>,
 }
 
@@ -78,11 +80,14 @@ impl Search<'_> {
             let name = object.name();
             let mut known = self.found.iter();
             if self.roots.contains(&name)
+                || self.path.contains(&name)
                 || known.any(|one| one.view == name)
                 || !view.relations().any(|one| one == relation)
             {
                 continue;
             }
+            // Noted first, so that views which read each other end the search.
+            self.path.push(name);
             self.visit(name);
             let on = described(self.catalog, relation);
             self.found.push(Dependent { view: name.to_owned(), on });

@@ -179,3 +179,137 @@ fn rows_that_come_one_by_one_have_different_numbers() {
     };
     assert_eq!(refused.sqlstate(), "25006");
 }
+
+/// A transaction that has altered a sequence, and undone that, asks it as before.
+#[test]
+fn an_undone_alteration_keeps_no_one_from_asking() {
+    let db = super::database();
+    let mut session = SqlSession::on_database(db.clone());
+    for sql in [
+        "CREATE SEQUENCE s",
+        "CREATE TABLE t (id serial PRIMARY KEY, v int)",
+        "INSERT INTO t (v) VALUES (1)",
+        "BEGIN",
+        "SAVEPOINT a",
+        "ALTER SEQUENCE s RESTART 5",
+        "TRUNCATE t RESTART IDENTITY",
+        "ROLLBACK TO a",
+    ] {
+        tag(&mut session, sql);
+    }
+    assert_eq!(rows(&mut session, "SELECT nextval('s'), nextval('s')"), ["1|2"]);
+    tag(&mut session, "INSERT INTO t (v) VALUES (2)");
+    tag(&mut session, "COMMIT");
+    assert_eq!(rows(&mut session, "SELECT id FROM t ORDER BY id"), ["1", "2"]);
+    assert_eq!(rows(&mut session, "SELECT nextval('s')"), ["3"]);
+}
+
+/// One session inserts into a table while another alters its sequence: neither waits for ever.
+#[test]
+fn a_sequence_is_altered_beside_those_that_ask_it() {
+    let db = super::database();
+    let mut one = SqlSession::on_database(db.clone());
+    for (altering, sequence) in
+        [("ALTER SEQUENCE t0_id_seq RENAME TO x", "x"), ("DROP SEQUENCE t1_id_seq CASCADE", "")]
+            .into_iter()
+            .enumerate()
+            .map(|(at, (altering, sequence))| {
+                let table = format!("t{at}");
+                tag(&mut one, &format!("CREATE TABLE {table} (id serial PRIMARY KEY, v int)"));
+                tag(&mut one, "BEGIN");
+                tag(&mut one, &format!("INSERT INTO {table} (v) VALUES (1)"));
+                std::thread::scope(|scope| {
+                    let mut other = SqlSession::on_database(db.clone());
+                    let waiting = scope.spawn(move || other.execute(altering).map(drop));
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    for _ in 0..100 {
+                        tag(&mut one, &format!("INSERT INTO {table} (v) VALUES (2)"));
+                    }
+                    tag(&mut one, "COMMIT");
+                    waiting.join().unwrap().unwrap();
+                });
+                (table, sequence)
+            })
+            .collect::<Vec<_>>()
+    {
+        let count = rows(&mut one, &format!("SELECT count(DISTINCT id) FROM {altering}"));
+        assert_eq!(count, ["101"]);
+        if !sequence.is_empty() {
+            tag(&mut one, &format!("INSERT INTO {altering} (v) VALUES (3)"));
+        }
+    }
+}
+
+/// What a failed statement was given is no part of a later one.
+#[test]
+fn numbers_of_failed_statements_are_forgotten() {
+    let db = super::database();
+    let mut session = SqlSession::on_database(db.clone());
+    for round in 0..2 {
+        tag(&mut session, "BEGIN");
+        tag(&mut session, "SAVEPOINT a");
+        tag(&mut session, "CREATE TABLE t (id serial PRIMARY KEY, v int CHECK (v > 0))");
+        let failed = session.execute("INSERT INTO t (v) VALUES (-1)").unwrap_err();
+        assert_eq!(failed.sqlstate(), "23514");
+        if round == 0 {
+            tag(&mut session, "ROLLBACK TO a");
+            assert_eq!(rows(&mut session, "SELECT 1"), ["1"]);
+        }
+        tag(&mut session, "ROLLBACK");
+    }
+    tag(&mut session, "CREATE TABLE t (v int)");
+    tag(&mut session, "INSERT INTO t SELECT 1 FROM generate_series(1, 5)");
+    let failed = session.execute("ALTER TABLE t ADD COLUMN id serial, ADD CHECK (id < 3)");
+    assert_eq!(failed.unwrap_err().sqlstate(), "23514");
+    tag(&mut session, "BEGIN READ ONLY");
+    tag(&mut session, "COMMIT");
+}
+
+/// A statement that waits for one that makes a sequence anew asks the new one.
+#[test]
+fn a_statement_that_is_bound_again_asks_the_sequence_of_then() {
+    let db = super::database();
+    let [mut one, mut other] = [(); 2].map(|()| SqlSession::on_database(db.clone()));
+    tag(&mut one, "CREATE TABLE t (id serial PRIMARY KEY, v int)");
+    tag(&mut one, "INSERT INTO t (v) SELECT 1 FROM generate_series(1, 10)");
+    tag(&mut one, "BEGIN");
+    tag(&mut one, "CREATE TABLE x (a int)");
+    tag(&mut other, "BEGIN");
+    tag(&mut other, "TRUNCATE t RESTART IDENTITY");
+    std::thread::scope(|scope| {
+        let inserting = scope.spawn(|| tag(&mut one, "INSERT INTO t (v) VALUES (1)"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        tag(&mut other, "COMMIT");
+        assert_eq!(inserting.join().unwrap(), "INSERT 0 1");
+    });
+    tag(&mut one, "COMMIT");
+    assert_eq!(rows(&mut one, "SELECT id FROM t"), ["1"]);
+    tag(&mut other, "INSERT INTO t (v) VALUES (2)");
+    assert_eq!(rows(&mut one, "SELECT id FROM t ORDER BY id"), ["1", "2"]);
+}
+
+/// A table gets no name that another session gives to a view or a sequence, and no comment of what
+/// had the name before.
+#[test]
+fn tables_and_objects_share_their_names() {
+    let db = super::database();
+    let [mut one, mut other] = [(); 2].map(|()| SqlSession::on_database(db.clone()));
+    tag(&mut one, "CREATE TABLE t (a int)");
+    for (create, name) in [("CREATE VIEW v AS SELECT 1 AS x", "v"), ("CREATE SEQUENCE q", "q")] {
+        tag(&mut one, "BEGIN");
+        tag(&mut one, create);
+        let rename = format!("ALTER TABLE t RENAME TO {name}");
+        let renamed = std::thread::scope(|scope| {
+            let renaming = scope.spawn(|| other.execute(&rename).map(drop));
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            tag(&mut one, "COMMIT");
+            renaming.join().unwrap()
+        });
+        assert_eq!(renamed.unwrap_err().sqlstate(), "42P07", "{name}");
+    }
+    tag(&mut one, "COMMENT ON SEQUENCE q IS 'x'");
+    tag(&mut one, "DROP SEQUENCE q");
+    tag(&mut one, "COMMENT ON TABLE t IS 'y'");
+    tag(&mut one, "ALTER TABLE t RENAME TO q");
+    assert_eq!(db.tables(), ["q"]);
+}

@@ -247,6 +247,13 @@ impl Transaction {
         Ok(())
     }
 
+    /// The tables that no other transaction uses before this one ends: those that it has alone, and
+    /// those that it has created.
+    pub fn own_tables(&self) -> impl Iterator<Item = &Table> {
+        let created = self.alone.created.iter().filter(|table| !table.lock.is_gone());
+        self.alone.tables.iter().chain(created)
+    }
+
     /// Whether it has created or dropped tables: names may mean something else to it.
     pub fn has_definitions(&self) -> bool {
         self.alone.defines()
