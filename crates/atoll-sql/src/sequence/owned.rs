@@ -1,10 +1,12 @@
 //! Sequences in transactions, and those that belong to columns.
 
-use atoll::{Catalog, Table, TableOptions, Transaction};
+use atoll::{Catalog, Schema, Table, TableOptions, Transaction};
 
 use super::context;
 use super::definition::{Definition, KIND};
+use super::mentions::columns_asking;
 use crate::comments;
+use crate::declared::Declared;
 use crate::error::{ApplyError, SqlError};
 
 /// A sequence that becomes another one, or goes.
@@ -67,4 +69,20 @@ pub(crate) fn change(
         (definition.last, definition.called) = state;
     }
     create(transaction, name, &definition)
+}
+
+/// Uses the sequences that the defaults of a table ask, so that none is dropped or renamed before
+/// the table is there.
+pub(crate) fn use_asked(
+    transaction: &mut Transaction,
+    catalog: &Catalog,
+    schema: &Schema,
+) -> Result<(), ApplyError> {
+    let declared = Declared::of(schema)?;
+    for object in catalog.objects().filter(|object| is_sequence(object)) {
+        if !columns_asking(&declared, object.name())?.is_empty() {
+            transaction.use_table(object)?;
+        }
+    }
+    Ok(())
 }

@@ -7,7 +7,6 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
-use super::sequences::use_asked;
 use super::views::become_all;
 use super::{Outcome, SqlSession, Target};
 use crate::alter::{Alteration, Altered, index_name, unknown};
@@ -19,7 +18,7 @@ use crate::prepared::query::Binder;
 use crate::prepared::run::{self, How};
 use crate::scope::Scope;
 use crate::sequence::context::{self, Own};
-use crate::sequence::owned::{Changed, change, create, owned};
+use crate::sequence::owned::{Changed, change, create, owned, use_asked};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
 use crate::view::View;

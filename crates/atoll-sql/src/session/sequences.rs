@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll::{Catalog, Schema, Table, Transaction};
+use atoll::{Catalog, Table, Transaction};
 use sqlparser::ast::{ObjectName, Spanned, Statement};
 use sqlparser::tokenizer::Span;
 
@@ -235,22 +235,6 @@ fn use_owner(
 ) -> Result<(), ApplyError> {
     let table = owner.and_then(|owner| scope.catalog.table(&owner.table));
     Ok(table.into_iter().try_for_each(|table| transaction.use_table(table))?)
-}
-
-/// Uses the sequences that the defaults of a table ask, so that none is dropped or renamed before
-/// the table is there.
-pub(super) fn use_asked(
-    transaction: &mut Transaction,
-    catalog: &Catalog,
-    schema: &Schema,
-) -> Result<(), ApplyError> {
-    let declared = Declared::of(schema)?;
-    for object in catalog.objects().filter(|object| is_sequence(object)) {
-        if !columns_asking(&declared, object.name())?.is_empty() {
-            transaction.use_table(object)?;
-        }
-    }
-    Ok(())
 }
 
 /// Has the tables alone that ask a sequence, before the sequence: those that use them ask it, too.

@@ -6,7 +6,6 @@ use sqlparser::tokenizer::Span;
 
 use super::alter::remake;
 use super::bound::{BINDINGS_MAX, is_of_an_older_table};
-use super::sequences::use_asked;
 use super::views::drop_dependent;
 use super::{Outcome, SqlSession, Target, sequences};
 use crate::alter::{Alteration, Altered};
@@ -42,7 +41,7 @@ impl SqlSession {
             let made = self.define(&mut |transaction| {
                 // No statement may go on that knows nothing of the foreign keys (`FOREIGN-2`).
                 parents.iter().try_for_each(|parent| transaction.lock_table(parent))?;
-                use_asked(transaction, &scope.catalog, &new.schema)?;
+                owned::use_asked(transaction, &scope.catalog, &new.schema)?;
                 transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
                 // A program may have dropped another of this name, without SQL.
                 comments::dropped(transaction, &new.name)?;
