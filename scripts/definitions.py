@@ -23,7 +23,7 @@ ALONE = 2.0
 CREATE = "CREATE TABLE t (id bigint PRIMARY KEY, k bigint NOT NULL, v bigint NOT NULL)"
 FILL = (
     f"INSERT INTO t SELECT n, (n * 7919) % {ROWS * 10 + 1}, n"
-    f" FROM generate_series(1, {ROWS}) AS g(n)"
+    f" FROM generate_series(1::bigint, {ROWS}) AS g(n)"
 )
 INDEX = "CREATE INDEX CONCURRENTLY t_k ON t (k)"
 STEPS = (
