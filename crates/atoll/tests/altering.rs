@@ -762,33 +762,37 @@ fn no_change_is_lost_where_a_table_is_altered_in_the_log() {
     };
     let db = Database::open_on(&medium, options()).unwrap();
     let [mut one, other] = ["one", "other"].map(|name| create(&db, name, vec![]));
-    insert(&db, &one, 0..4000, |id| id);
-    insert(&db, &other, 0..4000, |id| id);
-    for round in 0..30i64 {
-        for table in [&one, &other] {
-            for from in (0..4000).step_by(250) {
-                db.transaction(|tx| {
-                    (from..from + 250).try_for_each(|id: i64| {
-                        tx.update(table, &[id.into()], &[(1, (round * 10_000 + id).into())])
-                            .map(drop)
-                    })
-                })
-                .unwrap();
+    const ROWS: i64 = 60_000;
+    const ROUNDS: i64 = 1_500;
+    for table in [&one, &other] {
+        insert(&db, table, 0..ROWS, |_| 1);
+    }
+    db.checkpoint().unwrap();
+    // Each row is changed once, so that no later change hides a lost one.
+    for round in 0..ROUNDS {
+        let ids = round * ROWS / ROUNDS..(round + 1) * ROWS / ROUNDS;
+        db.transaction(|tx| {
+            for (id, table) in ids.clone().flat_map(|id| [(id, &one), (id, &other)]) {
+                // Enough that appliers are at work while the log is read.
+                let long = Value::Text("long ".repeat(60));
+                tx.update(table, &[id.into()], &[(1, round.into()), (2, long)])?;
             }
-        }
-        let text = format!("text{round}");
-        let to = TableChange { schema: schema(["id", "n", &text]), ..change(&one) };
+            Ok(())
+        })
+        .unwrap();
+        let text = ["a", "b"][round as usize % 2];
+        let to = TableChange { schema: schema(["id", "n", text]), ..change(&one) };
         one = alter(&db, &one, &to);
     }
     let crashed = medium.crash(medium.events(), || false);
     let db = Database::open_on(&crashed, options()).unwrap();
-    assert_eq!(db.table("one").unwrap().schema().columns()[2].name, "text29");
+    assert_eq!(db.table("one").unwrap().schema().columns()[2].name, "b");
     for name in ["one", "other"] {
         let table = db.table(name).unwrap();
         db.transaction(|tx| {
-            for id in 0..4000i64 {
+            for id in 0..ROWS {
                 let row = tx.read(&table, &[id.into()])?.unwrap();
-                assert_eq!(row[1], (290_000 + id).into(), "{name} {id}");
+                assert_eq!(row[1], (id * ROUNDS / ROWS).into(), "{name} {id}");
             }
             Ok(())
         })
