@@ -26,12 +26,15 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
 use crate::names;
 use crate::prepared::query::Binder;
+use crate::scope::Scope;
 use crate::table_shape::{Defined, TableShape};
 
 /// A table that gets another shape.
 pub(crate) struct Alteration {
     old: Table,
     name: String,
+    /// The name in its schema.
+    called: String,
     shape: TableShape,
     /// Foreign keys of other tables, and views, that depend on what is dropped are dropped too.
     cascades: bool,
@@ -47,10 +50,11 @@ impl Alteration {
     ///
     /// # Errors
     /// What was declared of it cannot be read.
-    pub(crate) fn of(old: Table, span: Span) -> Result<Self, SqlError> {
+    pub(crate) fn of(scope: &Scope, old: Table, span: Span) -> Result<Self, SqlError> {
         let (name, shape) = (old.name().to_owned(), TableShape::of(&old)?);
+        let called = scope.bare(&name).to_owned();
         let (cascades, adds_check, renamed) = (false, false, Vec::new());
-        Ok(Self { old, name, shape, cascades, renamed, adds_check, span })
+        Ok(Self { old, name, called, shape, cascades, renamed, adds_check, span })
     }
 
     /// Carries out a part of `ALTER TABLE`.
@@ -83,9 +87,9 @@ impl Alteration {
             Operation::RenameTable {
                 table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
             } => {
-                let (name, _) = names::table_name(name)?;
-                self.shape.rules.rename_table(&self.name, &name);
-                self.name = name;
+                let called = names::last(name);
+                self.shape.rules.rename_table(&self.called, &called);
+                (self.name, self.called) = (names::table_name(name)?.0, called);
                 Ok(())
             }
             Operation::AlterColumn { column_name, op } => self.alter_column(column_name, op),
@@ -114,7 +118,11 @@ impl Alteration {
     ///
     /// # Errors
     /// Clauses that are not supported, columns that do not exist.
-    pub(crate) fn create_index(&mut self, create: &CreateIndex) -> Result<(), SqlError> {
+    pub(crate) fn create_index(
+        &mut self,
+        create: &CreateIndex,
+        scope: &Scope,
+    ) -> Result<(), SqlError> {
         let clause = if !matches!(create.using, None | Some(IndexType::BTree)) {
             "USING, other than btree,"
         } else if !create.include.is_empty() {
@@ -135,7 +143,8 @@ impl Alteration {
             let message = format!("{clause} is not supported in CREATE INDEX");
             return Err(SqlError::unsupported(message).at(self.span));
         }
-        let name = create.name.as_ref().map(index_name).transpose()?.map(|(name, _)| name);
+        let name = create.name.as_ref().map(index_name).transpose()?;
+        let name = name.map(|(name, _)| scope.bare(&name).to_owned());
         self.shape.create_index(name, &one_direction(&create.columns)?, create.unique)
     }
 
@@ -181,6 +190,13 @@ impl Alteration {
         Ok(())
     }
 
+    /// The table gets another flat name.
+    pub(crate) fn move_to(&mut self, scope: &Scope, new: &str) {
+        let called = scope.bare(new).to_owned();
+        self.shape.rules.rename_table(&self.called, &called);
+        (self.name, self.called) = (new.to_owned(), called);
+    }
+
     /// Drops the default of a column.
     pub(crate) fn drop_default(&mut self, column: &str) {
         self.shape.rules.drop_default(column);
@@ -201,7 +217,7 @@ impl Alteration {
         let others = follow(binder.scope, &self.old, to, shape).map_err(|e| e.at(self.span))?;
         let mut altered = vec![self.finish(binder)?];
         for (child, keys) in others {
-            let mut alteration = Self::of(child, Span::empty())?;
+            let mut alteration = Self::of(binder.scope, child, Span::empty())?;
             *alteration.shape.rules.foreign_keys() = keys;
             altered.push(alteration.finish(binder)?);
         }
@@ -213,7 +229,7 @@ impl Alteration {
     /// # Errors
     /// The parts do not fit together; another table or index has the name.
     pub(crate) fn finish(self, binder: &Binder<'_>) -> Result<Altered, SqlError> {
-        let Self { old, name, mut shape, span, cascades, adds_check, renamed } = self;
+        let Self { old, name, mut shape, span, cascades, adds_check, renamed, .. } = self;
         if name != old.name() && (binder.scope.has(&name) || binder.scope.table(&name).is_ok()) {
             let message = format!("table \"{name}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
@@ -319,7 +335,7 @@ impl Alteration {
         let index = indexes.find(|one| one.columns == *key && !one.unique);
         match index {
             Some(index) => index.name.as_deref() == Some(name),
-            None => name == format!("{}_pkey", self.old.name()),
+            None => name == format!("{}_pkey", self.called),
         }
     }
 }

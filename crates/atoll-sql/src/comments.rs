@@ -75,6 +75,11 @@ impl Comments {
     }
 }
 
+/// Whether an object has comments: one of another kind may have such a name (`SCHEMA-2`).
+fn is_comments(schema: &Schema) -> bool {
+    schema.object().is_some_and(|(kind, _)| kind == KIND)
+}
+
 /// Changes the comments of a relation.
 ///
 /// # Errors
@@ -117,7 +122,9 @@ pub(crate) fn follow(
 /// # Errors
 /// As [`change`].
 pub(crate) fn dropped(transaction: &mut Transaction, relation: &str) -> Result<(), ApplyError> {
-    if let Some(object) = transaction.catalog().object(&hidden(relation)) {
+    let catalog = transaction.catalog();
+    let object = catalog.object(&hidden(relation));
+    if let Some(object) = object.filter(|one| is_comments(one.schema())) {
         transaction.drop_table(object)?;
     }
     Ok(())
@@ -130,7 +137,9 @@ fn moved(
     change: impl FnOnce(&mut Comments),
 ) -> Result<(), ApplyError> {
     let mut comments = Comments::default();
-    if let Some(object) = transaction.catalog().object(&hidden(old)) {
+    let catalog = transaction.catalog();
+    let object = catalog.object(&hidden(old));
+    if let Some(object) = object.filter(|one| is_comments(one.schema())) {
         transaction.lock_table(object)?;
         comments = Comments::of(object.schema())?;
         let before = comments.clone();

@@ -291,6 +291,7 @@ impl Rules {
         (schema, indexes): (Schema, &[IndexSpec]),
         new_sequences: &[String],
     ) -> Result<Schema, SqlError> {
+        let bare = binder.scope.bare(table);
         let (foreign_keys, identities) = (self.foreign_keys, self.identities);
         let mut declared = Declared { foreign_keys, identities, ..Declared::default() };
         for (column, expr) in self.defaults {
@@ -325,7 +326,7 @@ impl Rules {
                 let detail = "A generated column cannot reference another generated column.";
                 return Err(invalid(message).with_detail(detail.to_owned()).at(other.span));
             }
-            let checked = binder.check_generated(expr, table, (&schema, at));
+            let checked = binder.check_generated(expr, bare, (&schema, at));
             let from = checked.map_err(|error| error.at(expr.span()))?;
             declared.generated.insert(column.clone(), as_stored(expr, from, &schema, at));
         }
@@ -338,9 +339,9 @@ impl Rules {
                         .at(expr.span()));
                 }
                 Some(name) => name,
-                None => unnamed(table, &columns(&expr), &declared),
+                None => unnamed(bare, &columns(&expr), &declared),
             };
-            let checked = binder.check_condition(&expr, table, &schema);
+            let checked = binder.check_condition(&expr, bare, &schema);
             checked.map_err(|error| error.at(expr.span()))?;
             declared.checks.push(Check { name, condition: expr.to_string() });
         }

@@ -14,6 +14,7 @@ use sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::foreign_key::ForeignKey;
 use crate::parse;
+use crate::sequence_names;
 
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +92,11 @@ impl Declared {
     /// # Errors
     /// It cannot be parsed.
     pub(crate) fn default_of(&self, column: &str) -> Result<Option<Expr>, SqlError> {
-        self.defaults.get(column).map(|text| expression(text)).transpose()
+        let default = self.defaults.get(column).map(|text| expression(text)).transpose()?;
+        Ok(default.map(|mut default| {
+            sequence_names::with_schemas(&mut default);
+            default
+        }))
     }
 }
 

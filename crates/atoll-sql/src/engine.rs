@@ -33,7 +33,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::{Interrupt, NoAnswer};
-use crate::names::{CATALOG, SCHEMA};
+use crate::names::CATALOG;
 use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
@@ -41,6 +41,7 @@ use crate::rules::temporal::{Now, TypeNames};
 use crate::rules::{
     at_zone, extreme, functions, grouped, merging, quantified, ranked, spread, sum, temporal,
 };
+use crate::schemas::PUBLIC;
 use crate::sequence::context;
 use crate::short::compile::expr::NOW;
 use crate::{depth, limits, panics, query_error, zone};
@@ -181,7 +182,7 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
         .with_target_partitions(threads)
         .with_information_schema(true)
         .with_create_default_catalog_and_schema(false)
-        .with_default_catalog_and_schema(CATALOG, SCHEMA);
+        .with_default_catalog_and_schema(CATALOG, PUBLIC);
     // DataFusion's two kinds of plans do not always agree on what may be NULL, which harms
     // nothing.
     config.options_mut().execution.skip_physical_aggregate_schema_check = true;

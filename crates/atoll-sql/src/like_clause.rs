@@ -48,6 +48,14 @@ impl Including {
     }
 }
 
+/// The other table of the clause that a column stands for.
+pub(crate) fn other_mut(column: &mut ColumnDef) -> Option<&mut ObjectName> {
+    match &mut column.data_type {
+        DataType::Custom(name, _) if column.name.value.starts_with(PREFIX) => Some(name),
+        _ => None,
+    }
+}
+
 /// The clause that a column stands for: the other table, and what is taken over.
 pub(crate) fn of(column: &ColumnDef) -> Option<(&ObjectName, Including)> {
     let flags = column.name.value.strip_prefix(PREFIX)?;

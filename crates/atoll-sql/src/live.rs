@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::error::SqlError;
-use crate::names::SCHEMA;
+use crate::schemas;
 use crate::scope::Scope;
 use crate::view::View;
 use crate::view::provider::Listed;
@@ -52,11 +52,20 @@ impl LiveCatalog {
 
     /// The names that a statement may use.
     pub(crate) fn known(&self) -> Vec<String> {
-        let mut names = self.table_names();
+        let mut names = self.flat_names();
         if self.target.is_some() {
             names.extend([TARGET, KEYED, EXCLUDED].map(str::to_owned));
         }
         names.extend(self.found.as_ref().map(|_| FOUND.to_owned()));
+        names
+    }
+
+    /// The flat names of its relations.
+    fn flat_names(&self) -> Vec<String> {
+        let mut names = self.scope.tables();
+        let views = View::all(&self.scope.catalog).unwrap_or_default();
+        names.extend(views.into_iter().map(|(object, _)| object.name().to_owned()));
+        names.extend(self.scope.db.bases().iter().flat_map(Snapshot::tables));
         names
     }
 
@@ -107,21 +116,31 @@ impl fmt::Debug for LiveCatalog {
 
 impl CatalogProvider for LiveCatalog {
     fn schema_names(&self) -> Vec<String> {
-        vec![SCHEMA.to_owned()]
+        schemas::schemas_of(&self.scope.catalog)
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        (name == SCHEMA).then(|| Arc::new(self.clone()) as Arc<dyn SchemaProvider>)
+        schemas::exists(name, &|object| self.scope.has(object)).then(|| {
+            let (catalog, schema) = (self.clone(), name.to_owned());
+            Arc::new(LiveSchema { catalog, schema }) as Arc<dyn SchemaProvider>
+        })
     }
 }
 
-impl SchemaProvider for LiveCatalog {
+/// The relations of one schema.
+#[derive(Debug)]
+struct LiveSchema {
+    catalog: LiveCatalog,
+    schema: String,
+}
+
+impl SchemaProvider for LiveSchema {
     fn table_names(&self) -> Vec<String> {
-        let mut names = self.scope.tables();
-        let views = View::all(&self.scope.catalog).unwrap_or_default();
-        names.extend(views.into_iter().map(|(object, _)| object.name().to_owned()));
-        names.extend(self.scope.db.bases().iter().flat_map(Snapshot::tables));
-        names
+        let has = |name: &str| self.catalog.scope.has(name);
+        let names = self.catalog.flat_names();
+        let parts = names.iter().map(|name| schemas::split(name, &has));
+        let own = parts.filter(|(schema, _)| *schema == self.schema);
+        own.map(|(_, name)| name.to_owned()).collect()
     }
 
     fn table<'a, 'b, 'c>(
@@ -133,15 +152,16 @@ impl SchemaProvider for LiveCatalog {
         'b: 'c,
         Self: 'c,
     {
-        let table = match self.view(name) {
+        let (catalog, name) = (&self.catalog, schemas::flat(&self.schema, name));
+        let table = match catalog.view(&name) {
             Ok(Some(view)) => Some(Arc::new(Listed::new(&view)) as Arc<dyn TableProvider>),
-            _ => self.find(name).map(|table| Arc::new(table) as Arc<dyn TableProvider>),
+            _ => catalog.find(&name).map(|table| Arc::new(table) as Arc<dyn TableProvider>),
         };
         Box::pin(ready(Ok(table)))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.find(name).is_some()
+        self.catalog.find(&schemas::flat(&self.schema, name)).is_some()
     }
 }
 

@@ -6,16 +6,16 @@
 //! name; SQL needs quotes for it unless it is a plain lower-case identifier.
 
 use atoll::{Column, Schema, Table};
-use sqlparser::ast::{Ident, ObjectName};
+use sqlparser::ast::{Ident, ObjectName, Spanned};
 use sqlparser::tokenizer::Span;
 
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+pub(crate) use crate::fold::fold;
 use crate::parse;
+use crate::schemas::{self, SYSTEM};
 use crate::scope::Scope;
 
-/// The one schema that a database has.
-pub(crate) const SCHEMA: &str = "public";
 /// The name under which a database's catalog is known to queries.
 pub(crate) const CATALOG: &str = "atoll";
 /// Most names that an error proposes.
@@ -23,28 +23,36 @@ const NEAR_MAX: usize = 3;
 /// Most names that an error lists.
 const LIST_MAX: usize = 12;
 
-/// The name that an identifier denotes.
-pub(crate) fn fold(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_ascii_lowercase(),
-    }
-}
-
-/// The table that a possibly qualified name denotes, and its place.
+/// The flat name of the relation that a resolved name denotes (`SCHEMA-1`), and its place.
+///
+/// # Errors
+/// It is of the system, or of another database.
 pub(crate) fn table_name(name: &ObjectName) -> Result<(String, Span), SqlError> {
     let idents: Option<Vec<&Ident>> = name.0.iter().map(|part| part.as_ident()).collect();
     let idents = idents.unwrap_or_default();
-    match idents.as_slice() {
-        [table] => Ok((fold(table), table.span)),
-        [schema, table] if fold(schema) == SCHEMA => Ok((fold(table), table.span)),
-        [schema, ..] => Err(SqlError::new(
-            SqlErrorKind::UnknownTable,
-            format!("schema \"{}\" does not exist; the only one is {SCHEMA}", fold(schema)),
-        )
-        .at(schema.span)),
-        [] => Err(SqlError::new(SqlErrorKind::Syntax, format!("{name} is not a table name"))),
+    let (schema, table) = match idents.as_slice() {
+        [table] => return Ok((fold(table), table.span)),
+        [schema, table] => (fold(schema), table),
+        [database, schema, table] if fold(database) == CATALOG => (fold(schema), table),
+        [database, _, _] => {
+            let message = format!("cross-database references are not implemented: \"{name}\"");
+            return Err(SqlError::unsupported(message).at(database.span));
+        }
+        _ => {
+            let message = format!("improper relation name (too many dotted names): {name}");
+            return Err(SqlError::new(SqlErrorKind::Syntax, message).at(name.span()));
+        }
+    };
+    if SYSTEM.contains(&schema.as_str()) {
+        let message = format!("relation \"{schema}.{}\" is not one of the database", fold(table));
+        return Err(SqlError::new(SqlErrorKind::UnknownTable, message).at(table.span));
     }
+    Ok((schemas::flat(&schema, &fold(table)), table.span))
+}
+
+/// The last part of a name: what a relation is called in the statement that names it.
+pub(crate) fn last(name: &ObjectName) -> String {
+    name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
 }
 
 /// The names of a file's columns.

@@ -34,6 +34,30 @@ pub(crate) fn take_alter_view(tokens: &mut [TokenWithSpan]) -> bool {
     true
 }
 
+/// Stands for `SET SCHEMA` in the new name of a relation, before the schema (`NAME-1`).
+pub(crate) const SET_SCHEMA: &str = "\u{1}schema";
+
+/// Makes the `SET SCHEMA` at the end of an `ALTER` a `RENAME TO`, see [`SET_SCHEMA`].
+pub(crate) fn replace_set_schema(tokens: &mut Vec<TokenWithSpan>) {
+    let places: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at])).collect();
+    let [first, .., set, schema, name] = places[..] else { return };
+    let is_one = is(&tokens[first], Keyword::ALTER)
+        && is(&tokens[set], Keyword::SET)
+        && is(&tokens[schema], Keyword::SCHEMA)
+        && matches!(tokens[name].token, Token::Word(_));
+    if !is_one {
+        return;
+    }
+    let word = |value: &str, quote_style, keyword| {
+        Token::Word(Word { value: value.to_owned(), quote_style, keyword })
+    };
+    let span = tokens[name].span;
+    tokens[set].token = word("RENAME", None, Keyword::RENAME);
+    tokens[schema].token = word("TO", None, Keyword::TO);
+    let mark = word(SET_SCHEMA, Some('"'), Keyword::NoKeyword);
+    tokens.splice(name..name, [mark, Token::Period].map(|token| TokenWithSpan { token, span }));
+}
+
 /// `COMMENT ON CONSTRAINT name ON table IS comment`, as a comment on a table; a mark, the table and
 /// the constraint are its name.
 pub(crate) fn comment_on_constraint(

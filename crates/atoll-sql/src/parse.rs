@@ -12,6 +12,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Word};
 
+use crate::catalog_names;
 use crate::depth;
 use crate::dialect::AtollDialect;
 use crate::error::{Cause, SqlError, SqlErrorKind};
@@ -80,6 +81,8 @@ fn check_name(token: &TokenWithSpan) -> Result<(), SqlError> {
 /// Syntax errors, with the place where the parser stopped.
 pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlError> {
     depth::of(&tokens)?;
+    catalog_names::strip(&mut tokens);
+    object_syntax::replace_set_schema(&mut tokens);
     let end = tokens.last().map(|token| token.span.end);
     let placed = |error: ParserError| {
         let error = SqlError::from(error);

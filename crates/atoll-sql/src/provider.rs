@@ -1,4 +1,4 @@
-//! The DataFusion catalog of a snapshot: one catalog, one schema, and its tables.
+//! The DataFusion catalog of a snapshot: its schemas, and their tables.
 //!
 //! The methods that DataFusion awaits have their answers at once, so they are written as functions
 //! that return a ready future. `async_trait` would make a coroutine of each, and for each one that
@@ -16,10 +16,10 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::names::SCHEMA;
 use crate::prune;
 use crate::query_error::external;
 use crate::scan::SnapshotScan;
+use crate::schemas;
 use crate::view::View;
 use crate::view::provider::Listed;
 
@@ -38,12 +38,29 @@ impl SnapshotCatalog {
         Self { snapshot }
     }
 
+    fn has_object(&self, name: &str) -> bool {
+        self.snapshot.object(name).is_some() || schemas::is_inherited(self.snapshot.bases(), name)
+    }
+
+    /// The flat names of its relations.
+    fn flat_names(&self) -> Vec<String> {
+        let objects = self.snapshot.objects();
+        let views = objects.filter(|one| matches!(View::of(one.schema()), Ok(Some(_))));
+        let mut names = self.snapshot.tables();
+        names.extend(views.map(|view| view.name().to_owned()));
+        names
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        self.flat_names().iter().any(|table| table == name)
+    }
+
     fn find(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(object) = self.snapshot.object(name) {
             let view = View::of(object.schema()).map_err(external)?;
             return Ok(view.map(|view| Arc::new(Listed::new(&view)) as Arc<dyn TableProvider>));
         }
-        if !self.table_exist(name) {
+        if !self.exists(name) {
             return Ok(None);
         }
         let table = self.snapshot.table(name).map_err(external)?;
@@ -53,27 +70,37 @@ impl SnapshotCatalog {
 
 impl fmt::Debug for SnapshotCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SnapshotCatalog").field("tables", &self.table_names()).finish()
+        f.debug_struct("SnapshotCatalog").field("tables", &self.flat_names()).finish()
     }
 }
 
 impl CatalogProvider for SnapshotCatalog {
     fn schema_names(&self) -> Vec<String> {
-        vec![SCHEMA.to_owned()]
+        schemas::schemas_in(&self.snapshot)
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        (name == SCHEMA).then(|| Arc::new(self.clone()) as Arc<dyn SchemaProvider>)
+        schemas::exists(name, &|object| self.has_object(object)).then(|| {
+            let (catalog, schema) = (self.clone(), name.to_owned());
+            Arc::new(SnapshotSchema { catalog, schema }) as Arc<dyn SchemaProvider>
+        })
     }
 }
 
-impl SchemaProvider for SnapshotCatalog {
+/// The relations of one schema.
+#[derive(Debug)]
+struct SnapshotSchema {
+    catalog: SnapshotCatalog,
+    schema: String,
+}
+
+impl SchemaProvider for SnapshotSchema {
     fn table_names(&self) -> Vec<String> {
-        let objects = self.snapshot.objects();
-        let views = objects.filter(|one| matches!(View::of(one.schema()), Ok(Some(_))));
-        let mut names = self.snapshot.tables();
-        names.extend(views.map(|view| view.name().to_owned()));
-        names
+        let names = self.catalog.flat_names();
+        let has = |name: &str| self.catalog.has_object(name);
+        let parts = names.iter().map(|name| schemas::split(name, &has));
+        let own = parts.filter(|(schema, _)| *schema == self.schema);
+        own.map(|(_, name)| name.to_owned()).collect()
     }
 
     fn table<'a, 'b, 'c>(&'a self, name: &'b str) -> Answer<'c, Option<Arc<dyn TableProvider>>>
@@ -82,11 +109,11 @@ impl SchemaProvider for SnapshotCatalog {
         'b: 'c,
         Self: 'c,
     {
-        Box::pin(ready(self.find(name)))
+        Box::pin(ready(self.catalog.find(&schemas::flat(&self.schema, name))))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.table_names().iter().any(|table| table == name)
+        self.catalog.exists(&schemas::flat(&self.schema, name))
     }
 }
 

@@ -209,6 +209,9 @@ fn check_tables(statement: &Statement, known: &[String]) -> Result<(), SqlError>
                 // A function that makes a table looks the same; the planner knows them.
                 Some((table, span)).filter(|(table, _)| !is_function(table))
             }
+            Err(error) if error.kind() != SqlErrorKind::UnknownTable => {
+                return std::ops::ControlFlow::Break(error);
+            }
             _ => None,
         };
         match unknown {

@@ -1,6 +1,6 @@
 //! Names as SQL takes them.
 
-use sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
+use sqlparser::ast::{Expr, Ident, SelectItem, SetExpr, Statement};
 use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
 use sqlparser::tokenizer::Token;
 
@@ -9,6 +9,11 @@ use crate::parse;
 /// A name as SQL takes it: in quotes unless it is a plain lower-case identifier.
 pub fn quoted_if_needed(name: &str) -> std::borrow::Cow<'_, str> {
     if is_plain(name) { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")).into() }
+}
+
+/// The same as an identifier of a statement.
+pub(crate) fn quoted_ident(name: &str) -> Ident {
+    if is_plain(name) { Ident::new(name) } else { Ident::with_quote('"', name) }
 }
 
 /// Whether SQL takes a name without quotes for this very column.

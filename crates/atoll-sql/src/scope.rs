@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use atoll::{Catalog, Database, Error, Snapshot, StorageError, Table};
 
+use crate::schemas;
+
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct Scope {
@@ -46,7 +48,27 @@ impl Scope {
 
     /// Whether a table of the database's own, or an object of another kind, has this name.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.catalog.get(name).is_some()
+        self.catalog.get(name).is_some() || schemas::is_inherited(self.db.bases(), name)
+    }
+
+    /// The name that a relation has in its schema.
+    pub(crate) fn bare<'n>(&self, flat: &'n str) -> &'n str {
+        schemas::bare(flat, &|name| self.has(name))
+    }
+
+    /// The flat name of something beside a relation, in its schema.
+    pub(crate) fn beside(&self, relation: &str, name: &str) -> String {
+        schemas::flat(schemas::split(relation, &|name| self.has(name)).0, name)
+    }
+
+    /// The table that has an index of this flat name.
+    pub(crate) fn table_of_index(&self, flat: &str) -> Option<Table> {
+        let bare = self.bare(flat);
+        let has_index = |table: &&Table| {
+            table.indexes().iter().any(|index| index.name == bare)
+                && self.beside(table.name(), bare) == flat
+        };
+        self.catalog.tables().find(has_index).cloned()
     }
 
     /// The names of the database's own tables, in the order of creation.

@@ -61,8 +61,8 @@ fn sequence(parser: &mut Parser<'_>, alters: bool) -> Parsed<Statement> {
     let name = parser.parse_object_name(false)?;
     let renames = alters && parser.parse_keywords(&[Keyword::RENAME, Keyword::TO]);
     let (data_type, sequence_options, owned_by) = if renames {
-        let new = parser.parse_identifier()?;
-        let new = SqlType::Custom(new.into(), vec![RENAME.to_owned()]);
+        let new = parser.parse_object_name(false)?;
+        let new = SqlType::Custom(new, vec![RENAME.to_owned()]);
         (Some(new), Vec::new(), None)
     } else {
         let Written { data_type, options, owner } = options(parser, alters)?;
@@ -197,12 +197,17 @@ pub(crate) fn is_none(owner: &ObjectName) -> bool {
 }
 
 /// The new name of a sequence, if a type stands for that.
-pub(crate) fn new_name(data_type: Option<&SqlType>) -> Option<&Ident> {
+pub(crate) fn new_name(data_type: Option<&SqlType>) -> Option<&ObjectName> {
     match data_type? {
-        SqlType::Custom(name, marks) if *marks == [RENAME] => match name.0.as_slice() {
-            [part] => part.as_ident(),
-            _ => None,
-        },
+        SqlType::Custom(name, marks) if *marks == [RENAME] => Some(name),
+        _ => None,
+    }
+}
+
+/// The same, to be resolved.
+pub(crate) fn new_name_mut(data_type: Option<&mut SqlType>) -> Option<&mut ObjectName> {
+    match data_type? {
+        SqlType::Custom(name, marks) if *marks == [RENAME] => Some(name),
         _ => None,
     }
 }

@@ -8,6 +8,7 @@
 //! SET LOCAL …                                for the transaction that is open
 //! RESET durability | ALL                     what the database was opened with; no limits
 //! SET TIME ZONE 'Europe/Berlin'             in which local times are read and instants written
+//! SET search_path TO a, public               where names without a schema are looked up
 //! SHOW durability
 //! ```
 //!
@@ -16,6 +17,7 @@
 //! another name of the durability: its values that wait for a log are strict here, and `off` is
 //! group.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use atoll::Durability;
@@ -26,6 +28,7 @@ use sqlparser::ast::{
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::names;
+use crate::search_path::SearchPath;
 use crate::zone::Zone;
 
 /// Units of time, the longest first, with their microseconds.
@@ -47,6 +50,7 @@ pub(crate) enum Setting {
     Durability,
     SynchronousCommit,
     TimeZone,
+    SearchPath,
     Limit(Limit),
 }
 
@@ -62,11 +66,13 @@ pub(crate) enum Limit {
 pub(crate) type Choice = Option<Durability>;
 
 /// What the settings of a session are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Values {
     pub(crate) durability: Choice,
     /// In which local times are read and instants written.
     pub(crate) zone: Zone,
+    /// Where names are looked up; `None` for the usual path.
+    pub(crate) path: Option<Arc<SearchPath>>,
     /// Of a wait for another transaction.
     pub(crate) lock: Option<Duration>,
     /// Of a statement.
@@ -76,17 +82,18 @@ pub(crate) struct Values {
 }
 
 /// What a `SET` or `RESET` changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Changed {
     Durability(Choice),
     Zone(Zone),
+    Path(Option<Arc<SearchPath>>),
     Limit(Limit, Option<Duration>),
     /// Everything has its default again.
     All,
 }
 
 /// A parsed `SET` or `RESET`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Assignment {
     pub(crate) changed: Changed,
     /// For the transaction that is open.
@@ -94,6 +101,12 @@ pub(crate) struct Assignment {
 }
 
 impl Values {
+    /// Where names are looked up.
+    pub(crate) fn search_path(&self) -> &SearchPath {
+        static USUAL: LazyLock<SearchPath> = LazyLock::new(SearchPath::default);
+        self.path.as_deref().unwrap_or(&USUAL)
+    }
+
     fn limit(&mut self, limit: Limit) -> &mut Option<Duration> {
         match limit {
             Limit::Lock => &mut self.lock,
@@ -106,6 +119,7 @@ impl Values {
         match changed {
             Changed::Durability(choice) => self.durability = choice,
             Changed::Zone(zone) => self.zone = zone,
+            Changed::Path(path) => self.path = path,
             Changed::Limit(limit, time) => *self.limit(limit) = time,
             Changed::All => *self = Self::default(),
         }
@@ -120,6 +134,7 @@ impl Setting {
                 "durability" => Some(Self::Durability),
                 "synchronous_commit" => Some(Self::SynchronousCommit),
                 "timezone" => Some(Self::TimeZone),
+                "search_path" => Some(Self::SearchPath),
                 "lock_timeout" => Some(Self::Limit(Limit::Lock)),
                 "statement_timeout" => Some(Self::Limit(Limit::Statement)),
                 "idle_in_transaction_session_timeout" => Some(Self::Limit(Limit::Idle)),
@@ -139,6 +154,7 @@ impl Setting {
             Self::SynchronousCommit => "synchronous_commit",
             // As PostgreSQL writes it.
             Self::TimeZone => "TimeZone",
+            Self::SearchPath => "search_path",
             Self::Limit(Limit::Lock) => "lock_timeout",
             Self::Limit(Limit::Statement) => "statement_timeout",
             Self::Limit(Limit::Idle) => "idle_in_transaction_session_timeout",
@@ -146,14 +162,15 @@ impl Setting {
     }
 
     /// As it is shown, of a database that has no logs if there is no `default` durability.
-    pub(crate) fn show(self, mut values: Values, default: Choice) -> String {
+    pub(crate) fn show(self, values: &Values, default: Choice) -> String {
         let durability = values.durability.or(default).unwrap_or(Durability::None);
         match (self, durability) {
             (Self::Durability, durability) => durability.to_string(),
             (Self::SynchronousCommit, Durability::Strict) => "on".to_owned(),
             (Self::SynchronousCommit, _) => "off".to_owned(),
             (Self::TimeZone, _) => values.zone.to_string(),
-            (Self::Limit(limit), _) => show_time(*values.limit(limit)),
+            (Self::SearchPath, _) => values.search_path().text().to_owned(),
+            (Self::Limit(limit), _) => show_time(*values.clone().limit(limit)),
         }
     }
 
@@ -173,6 +190,10 @@ impl Setting {
                     ))
                     .with_cause(Cause::InvalidParameter)
                 });
+            }
+            Self::SearchPath => {
+                let path = SearchPath::of_values(std::slice::from_ref(value))?;
+                return Ok(Changed::Path(Some(Arc::new(path))));
             }
             Self::Limit(limit) => return Ok(Changed::Limit(limit, self.time(&text)?)),
             Self::Durability => {
@@ -208,6 +229,7 @@ impl Setting {
         match self {
             Self::Limit(limit) => Changed::Limit(limit, None),
             Self::TimeZone => Changed::Zone(Zone::default()),
+            Self::SearchPath => Changed::Path(None),
             _ => Changed::Durability(None),
         }
     }
@@ -284,6 +306,10 @@ pub(crate) fn assignment(set: &Set, default: Choice) -> Result<Assignment, SqlEr
         Some(ContextModifier::Global) => return Err(unknown("SET GLOBAL")),
     };
     let setting = of_name(variable).ok_or_else(|| unknown(&format!("SET {variable}")))?;
+    if setting == Setting::SearchPath && values.len() > 1 {
+        let path = SearchPath::of_values(values)?;
+        return Ok(Assignment { changed: Changed::Path(Some(Arc::new(path))), is_local });
+    }
     let [value] = values.as_slice() else {
         let message = format!("{} has one value", setting.name());
         return Err(SqlError::new(SqlErrorKind::Syntax, message));
@@ -314,14 +340,14 @@ fn of_name(name: &ObjectName) -> Option<Setting> {
 
 fn unknown(what: &str) -> SqlError {
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the settings are durability, synchronous_commit, TimeZone, lock_timeout, \
+        "the settings are durability, synchronous_commit, TimeZone, search_path, lock_timeout, \
              statement_timeout and idle_in_transaction_session_timeout"
             .to_owned(),
     ))
 }
 
 /// The settings of a session, through its transactions.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     session: Values,
     /// Inside the open transaction: the session's, once that has committed.
@@ -332,18 +358,21 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// The current values.
-    pub(crate) fn now(&self) -> Values {
-        self.local.or(self.pending).unwrap_or(self.session)
+    pub(crate) fn now(&self) -> &Values {
+        self.local.as_ref().or(self.pending.as_ref()).unwrap_or(&self.session)
     }
 
     /// Something is set; an open transaction may be rolled back.
     pub(crate) fn set(&mut self, assignment: Assignment, in_transaction: bool) {
         let Assignment { changed, is_local } = assignment;
-        let now = self.now();
         match (in_transaction, is_local) {
-            (true, true) => self.local.get_or_insert(now).change(changed),
+            (true, true) => {
+                let now = self.now().clone();
+                self.local.get_or_insert(now).change(changed);
+            }
             (true, false) => {
-                self.pending.get_or_insert(self.session).change(changed);
+                let session = self.session.clone();
+                self.pending.get_or_insert(session).change(changed.clone());
                 if let Some(local) = &mut self.local {
                     local.change(changed);
                 }
@@ -488,7 +517,8 @@ mod tests {
             settings.set(said(none, true), true);
             let changed = Changed::Limit(Limit::Lock, second);
             settings.set(Assignment { changed, is_local: false }, true);
-            assert_eq!(settings.now(), Values { durability: none, lock: second, ..settings.now() });
+            let wanted = Values { durability: none, lock: second, ..settings.now().clone() };
+            assert_eq!(settings.now(), &wanted);
             // The later one counts.
             settings.set(said(None, false), true);
             assert_eq!(settings.now().durability, None);

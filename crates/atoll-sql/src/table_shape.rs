@@ -17,9 +17,9 @@ use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::Written;
 use crate::like_clause::Including;
-use crate::names;
 use crate::sequence::definition::{Definition, Options, Owner};
 use crate::sequence::mentions::renamed;
+use crate::{names, schemas};
 
 /// Columns, keys, indexes and rules of a table, which need not fit together yet.
 #[derive(Default)]
@@ -320,6 +320,7 @@ impl TableShape {
         span: Span,
     ) -> Result<Defined, SqlError> {
         let sequences = self.sequences(table, is_taken)?;
+        let bare = schemas::bare(table, is_taken);
         let key = std::mem::take(&mut self.key);
         let mut columns: Vec<_> = self.columns.into_iter().map(|one| one.column).collect();
         // As in PostgreSQL, being in the primary key makes a column NOT NULL.
@@ -328,7 +329,7 @@ impl TableShape {
         }
         let has_order = self.indexes.iter().any(|index| index.columns.starts_with(&key));
         if !key.is_empty() && !self.is_hashed && !has_order {
-            let name = format!("{table}_pkey");
+            let name = format!("{bare}_pkey");
             let is_free = !self.indexes.iter().any(|index| index.name.as_ref() == Some(&name));
             let name = is_free.then_some(name);
             // The key is unique already, by its hash.
@@ -341,7 +342,7 @@ impl TableShape {
             false => Schema::new(columns, &key),
         };
         let schema = schema.map_err(|error| SqlError::from(error).at(span))?;
-        let (indexes, rules) = (index_specs(table, self.indexes), self.rules);
+        let (indexes, rules) = (index_specs(bare, self.indexes), self.rules);
         Ok(Defined { schema, indexes, rules, sequences })
     }
 

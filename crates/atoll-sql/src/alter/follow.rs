@@ -29,14 +29,14 @@ pub(crate) fn follow(
     let references = references::of_catalog(&scope.catalog)?;
     let mut needed = Vec::new();
     let own = std::mem::take(shape.rules.foreign_keys());
-    let own = Follower { old, to, shape }.keys(old, own, (cascades, &mut needed))?;
+    let own = Follower { scope, old, to, shape }.keys(old, own, (cascades, &mut needed))?;
     for (child, _) in references.get(old.name()).into_iter().flatten() {
         if child == old.name() || others.iter().any(|(other, _)| other.name() == child) {
             continue;
         }
         let child = names::find_table(scope, child, Span::empty())?;
         let before = Declared::of(child.schema())?.foreign_keys;
-        let follower = Follower { old, to, shape };
+        let follower = Follower { scope, old, to, shape };
         let keys = follower.keys(&child, before.clone(), (cascades, &mut needed))?;
         if keys != before {
             others.push((child, keys));
@@ -51,6 +51,7 @@ pub(crate) fn follow(
 
 /// A table on its way to another shape.
 struct Follower<'f> {
+    scope: &'f Scope,
     old: &'f Table,
     to: &'f str,
     shape: &'f TableShape,
@@ -137,6 +138,7 @@ impl Follower<'_> {
         };
         let indexes = self.old.indexes();
         let found = indexes.iter().find(|index| index.unique && is_same(&index.columns));
-        found.map_or_else(|| format!("{}_pkey", self.old.name()), |index| index.name.clone())
+        let of_key = || format!("{}_pkey", self.scope.bare(self.old.name()));
+        found.map_or_else(of_key, |index| index.name.clone())
     }
 }

@@ -89,7 +89,7 @@ impl Written {
         }
         let name = match &self.name {
             Some(name) => names::fold(name),
-            None => unnamed(child.name, &columns, declared),
+            None => unnamed(scope.bare(child.name), &columns, declared),
         };
         if declared.has_constraint(&name) {
             let message =

@@ -14,7 +14,7 @@ use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::output_names;
-use crate::sequence::mentions;
+use crate::sequence_names;
 
 /// Most subqueries of expressions inside each other: the planner checks each one again inside the
 /// one around it, so their number counts as the exponent of a power of two.
@@ -143,7 +143,7 @@ impl VisitorMut for Preparation {
                 return ControlFlow::Break(depth::too_complex().at(expr.span()));
             }
         }
-        mentions::without_regclass(expr);
+        sequence_names::without_regclass(expr);
         ControlFlow::Continue(())
     }
 

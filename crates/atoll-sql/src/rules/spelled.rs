@@ -135,7 +135,7 @@ pub(super) fn series(table: &mut TableFactor) {
 }
 
 /// A call of a function.
-pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let args = arguments.into_iter().map(|one| FunctionArg::Unnamed(FunctionArgExpr::Expr(one)));
     let list = FunctionArgumentList {
         duplicate_treatment: None,

@@ -10,16 +10,15 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use atoll::{Catalog, Database, Table, Transaction, TxnResult};
-use sqlparser::ast::Ident;
-use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
 
 use super::definition::unknown;
 use super::states::{Sequences, lock};
-use crate::dialect::AtollDialect;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::{Interrupt, Question};
 use crate::names;
+use crate::schemas;
+use crate::search_path::SearchPath;
+use crate::sequence_names::object_name;
 
 /// See the module.
 pub(crate) struct Context {
@@ -53,6 +52,8 @@ struct Now {
     own: Own,
     is_read_only: bool,
     limits: Limits,
+    /// The search path, if it is not the usual one.
+    path: Option<Arc<SearchPath>>,
     /// Sequences of which the open transaction has to write the rows (`SEQUENCE-2`).
     pending: Vec<Table>,
 }
@@ -162,9 +163,16 @@ impl Context {
     }
 
     /// A statement begins, or begins again, in a transaction that has this to itself.
-    pub(crate) fn begin(&self, own: Own, is_read_only: bool, limits: Limits) {
+    pub(crate) fn begin(
+        &self,
+        own: Own,
+        is_read_only: bool,
+        limits: Limits,
+        path: Option<Arc<SearchPath>>,
+    ) {
         let mut now = lock(&self.now);
         (now.own, now.is_read_only, now.limits) = (own, is_read_only, limits);
+        now.path = path;
     }
 
     /// The running statement has failed: no row holds the numbers that it was given.
@@ -202,14 +210,23 @@ impl Context {
 
     /// The object of a name, as a text has it: folded unless it is in quotes.
     pub(super) fn find(&self, name: &str) -> Result<Table, SqlError> {
-        let name = named(name)?;
+        let name = object_name(name)?;
+        let is_bare = name.0.len() == 1;
+        let (name, _) = names::table_name(&name)?;
         let within = lock(&self.now).own.catalog.clone();
         let catalog = match (within, &self.db) {
             (Some(catalog), _) => catalog,
             (None, Some(db)) => db.catalog()?,
             (None, None) => return Err(unknown(&name)),
         };
-        catalog.get(&name).cloned().ok_or_else(|| unknown(&name))
+        let path = lock(&self.now).path.clone().filter(|path| is_bare && !path.is_usual());
+        let Some(path) = path else {
+            return catalog.get(&name).cloned().ok_or_else(|| unknown(&name));
+        };
+        let exists = |schema: &str| schemas::exists(schema, &|name| catalog.get(name).is_some());
+        let mut schemas = path.schemas(&exists).into_iter();
+        let found = schemas.find_map(|schema| catalog.get(&schemas::flat(schema, &name)));
+        found.cloned().ok_or_else(|| unknown(&name))
     }
 
     /// Whether the running transaction has to write the row of a sequence itself (`SEQUENCE-2`).
@@ -234,26 +251,15 @@ impl Context {
     }
 }
 
-/// The name in a text: of the one schema, folded unless it is in quotes.
+/// The flat name in a text that has been resolved.
 ///
 /// # Errors
 /// The text is no name.
 pub(crate) fn named(text: &str) -> Result<String, SqlError> {
-    let invalid = || {
-        let message = format!("invalid name syntax: \"{text}\"");
-        SqlError::new(SqlErrorKind::Syntax, message).with_state("42602")
-    };
-    let dialect = AtollDialect;
-    let mut parser = Parser::new(&dialect).try_with_sql(text).map_err(|_| invalid())?;
-    let name = parser.parse_object_name(false).map_err(|_| invalid())?;
-    if parser.peek_token().token != Token::EOF {
-        return Err(invalid());
-    }
-    names::table_name(&name).map(|(name, _)| name)
+    names::table_name(&object_name(text)?).map(|(name, _)| name)
 }
 
 /// The text that names a sequence.
 pub(crate) fn as_text(name: &str) -> String {
-    let quoted = crate::quoted::quoted_if_needed(name);
-    Ident::with_quote('\'', quoted.replace('\'', "''")).value
+    schemas::as_path(name).replace('\'', "''")
 }

@@ -2,8 +2,8 @@
 
 use atoll::{Catalog, IndexSpec, Table, TableChange, TableOptions, Transaction};
 use sqlparser::ast::{
-    AlterIndexOperation, AlterTable, CascadeOption, CreateIndex, ObjectName, Statement, Truncate,
-    TruncateIdentityOption,
+    AlterIndexOperation, AlterTable, AlterTableOperation, CascadeOption, CreateIndex, ObjectName,
+    RenameTableNameKind, Statement, Truncate, TruncateIdentityOption,
 };
 use sqlparser::tokenizer::Span;
 
@@ -49,7 +49,16 @@ impl SqlSession {
             }
             Err(error) => return Err(error),
         };
-        let mut alteration = Alteration::of(table, span)?;
+        if let [AlterTableOperation::RenameTable { table_name: RenameTableNameKind::To(new) }] =
+            alter.operations.as_slice()
+            && names::last(new) == names::last(&alter.name)
+        {
+            let (new, _) = names::table_name(new)?;
+            if new != name {
+                return self.set_schema(&name, &new, TAG);
+            }
+        }
+        let mut alteration = Alteration::of(&scope, table, span)?;
         alter.operations.iter().try_for_each(|operation| alteration.apply(operation))?;
         self.alter(&scope, [alteration])?;
         Ok(Outcome::done(TAG, 0))
@@ -73,7 +82,7 @@ impl SqlSession {
         let table = names::find_table(&scope, &name, span)?;
         if let Some(name) = &create.name {
             let (name, span) = index_name(name)?;
-            if table_of_index(&scope, &name).is_some()
+            if scope.table_of_index(&name).is_some()
                 || scope.has(&name)
                 || scope.table(&name).is_ok()
             {
@@ -89,8 +98,8 @@ impl SqlSession {
             let message = "CREATE INDEX IF NOT EXISTS needs a name";
             return Err(SqlError::new(SqlErrorKind::Syntax, message));
         }
-        let mut alteration = Alteration::of(table.clone(), span)?;
-        alteration.create_index(create)?;
+        let mut alteration = Alteration::of(&scope, table.clone(), span)?;
+        alteration.create_index(create, &scope)?;
         if !self.in_transaction() {
             let interrupt = self.interrupt();
             let altered = alteration.finish(&Binder { scope: &scope, interrupt: &interrupt })?;
@@ -102,8 +111,8 @@ impl SqlSession {
             {
                 return Ok(Outcome::done(TAG, 0));
             }
-            alteration = Alteration::of(table, span)?;
-            alteration.create_index(create)?;
+            alteration = Alteration::of(&scope, table, span)?;
+            alteration.create_index(create, &scope)?;
         }
         self.alter(&scope, [alteration])?;
         Ok(Outcome::done(TAG, 0))
@@ -146,7 +155,7 @@ impl SqlSession {
         let mut alterations: Vec<(String, Alteration)> = Vec::new();
         for name in names {
             let (name, span) = index_name(name)?;
-            let Some(table) = table_of_index(&scope, &name) else {
+            let Some(table) = scope.table_of_index(&name) else {
                 if *if_exists {
                     continue;
                 }
@@ -156,11 +165,11 @@ impl SqlSession {
             let at = match alterations.iter().position(|(other, _)| *other == of) {
                 Some(at) => at,
                 None => {
-                    alterations.push((of, Alteration::of(table, span)?));
+                    alterations.push((of, Alteration::of(&scope, table, span)?));
                     alterations.len() - 1
                 }
             };
-            alterations[at].1.drop_index(&name)?;
+            alterations[at].1.drop_index(scope.bare(&name))?;
         }
         self.alter(&scope, alterations.into_iter().map(|(_, alteration)| alteration))?;
         Ok(Outcome::done(TAG, 0))
@@ -180,18 +189,18 @@ impl SqlSession {
         let scope = self.scope()?;
         let AlterIndexOperation::RenameIndex { index_name: new } = operation;
         let ((name, span), (new, new_span)) = (index_name(name)?, index_name(new)?);
-        if table_of_index(&scope, &new).is_some() || scope.has(&new) || scope.table(&new).is_ok() {
+        if scope.table_of_index(&new).is_some() || scope.has(&new) || scope.table(&new).is_ok() {
             let message = format!("an index or a table \"{new}\" exists already");
             return Err(SqlError::new(SqlErrorKind::Schema, message)
                 .with_cause(Cause::TableExists)
                 .at(new_span));
         }
-        let table = table_of_index(&scope, &name).ok_or_else(|| {
+        let table = scope.table_of_index(&name).ok_or_else(|| {
             let message = format!("index \"{name}\" does not exist");
             SqlError::new(SqlErrorKind::UnknownTable, message).at(span)
         });
-        let mut alteration = Alteration::of(table?, span)?;
-        alteration.rename_index(&name, &new)?;
+        let mut alteration = Alteration::of(&scope, table?, span)?;
+        alteration.rename_index(scope.bare(&name), scope.bare(&new))?;
         self.alter(&scope, [alteration])?;
         Ok(Outcome::done(TAG, 0))
     }
@@ -272,27 +281,7 @@ impl SqlSession {
             return Ok(());
         }
         altered.iter().try_for_each(|one| self.check_none_pending(&one.old, "ALTER TABLE"))?;
-        self.define(&mut |transaction| {
-            let mut parents = altered.iter().flat_map(|one| &one.parents);
-            parents.try_for_each(|parent| transaction.lock_table(parent))?;
-            altered.iter().try_for_each(|one| transaction.lock_table(&one.old))?;
-            altered
-                .iter()
-                .try_for_each(|one| use_asked(transaction, &scope.catalog, &one.new.schema))?;
-            altered.iter().try_for_each(|one| {
-                same_references(&scope.catalog, &transaction.catalog(), one.old.name())
-            })?;
-            for one in &altered {
-                let (old, new) = (one.old.name(), one.new.name.as_str());
-                let Altered { columns, cascades, .. } = one;
-                let to = Reshaped { old, new, columns, cascades: *cascades };
-                let views = follow::reshaped(&transaction.catalog(), &to)?;
-                remake(transaction, &binder, one, &began)?;
-                become_all(transaction, views)?;
-                comments::follow(transaction, (old, new), columns, |all| one.name_parts(all))?;
-            }
-            Ok(())
-        })
+        self.define(&mut |transaction| carry_out(transaction, &binder, &altered, &began))
     }
 
     /// Checks that no check of the rows of a table is still to be made.
@@ -310,6 +299,33 @@ impl SqlSession {
             _ => Ok(()),
         }
     }
+}
+
+/// Makes tables what they become, and what depends on them.
+pub(super) fn carry_out(
+    transaction: &mut Transaction,
+    binder: &Binder<'_>,
+    altered: &[Altered],
+    began: &Began,
+) -> Result<(), ApplyError> {
+    let before = &binder.scope.catalog;
+    let mut parents = altered.iter().flat_map(|one| &one.parents);
+    parents.try_for_each(|parent| transaction.lock_table(parent))?;
+    altered.iter().try_for_each(|one| transaction.lock_table(&one.old))?;
+    altered.iter().try_for_each(|one| use_asked(transaction, before, &one.new.schema))?;
+    altered
+        .iter()
+        .try_for_each(|one| same_references(before, &transaction.catalog(), one.old.name()))?;
+    for one in altered {
+        let (old, new) = (one.old.name(), one.new.name.as_str());
+        let Altered { columns, cascades, .. } = one;
+        let to = Reshaped { old, new, columns, cascades: *cascades };
+        let views = follow::reshaped(&transaction.catalog(), &to)?;
+        remake(transaction, binder, one, began)?;
+        become_all(transaction, views)?;
+        comments::follow(transaction, (old, new), columns, |all| one.name_parts(all))?;
+    }
+    Ok(())
 }
 
 /// Gives a table another definition, and makes it anew with its rows where that needs it.
@@ -380,10 +396,4 @@ fn same_references(before: &Catalog, now: &Catalog, table: &str) -> Result<(), A
 
 fn names_of(tables: &[Table]) -> Vec<&str> {
     tables.iter().map(Table::name).collect()
-}
-
-/// The table that has an index of this name.
-pub(super) fn table_of_index(scope: &Scope, name: &str) -> Option<Table> {
-    let mut tables = scope.tables().into_iter().filter_map(|table| scope.table(&table).ok());
-    tables.find(|table| table.indexes().iter().any(|index| index.name == name))
 }

@@ -20,6 +20,7 @@ use crate::prepared::query::{Binder, ShortQuery};
 use crate::prepared::run::Ran;
 use crate::prepared::{Body, Prepared, Unbound, check_count, parameters};
 use crate::result::QueryResult;
+use crate::set_config::SetConfig;
 use crate::short::explain;
 use crate::short::scalar::{Began, Surroundings};
 use crate::txn::read_only;
@@ -50,7 +51,7 @@ impl SqlSession {
         let Target::Database { db, open } = &self.target else {
             let tokens = parse::only_tokens(sql)?;
             return depth::with_room_for(depth::of(&tokens)?, || {
-                let statement = parse::statement(tokens)?;
+                let statement = self.resolved(parse::statement(tokens)?)?;
                 self.run_parsed(None, statement, values)
             });
         };
@@ -95,7 +96,7 @@ impl SqlSession {
                 }
             }
         }
-        let statement = parse::statement(tokens)?;
+        let statement = self.resolved(parse::statement(tokens)?)?;
         self.run_parsed(text, statement, values)
     }
 
@@ -114,6 +115,9 @@ impl SqlSession {
         mut statement: Statement,
         values: &[Literal],
     ) -> Result<Outcome, SqlError> {
+        if let Some(call) = SetConfig::of(&statement) {
+            return self.set_config(&call);
+        }
         let count = parameters::count(&statement)?;
         let db = match &self.target {
             Target::Database { db, .. } if is_bound(&statement) => db.clone(),

@@ -3,7 +3,6 @@
 use atoll::Table;
 use sqlparser::ast::{CommentObject, Ident, ObjectName};
 
-use super::alter::table_of_index;
 use super::{Outcome, SqlSession};
 use crate::alter::{index_name, unknown};
 use crate::comments::{self, Comments};
@@ -35,6 +34,9 @@ impl SqlSession {
     ) -> Result<Outcome, SqlError> {
         const TAG: &str = "COMMENT";
         self.may_define(TAG)?;
+        if kind == CommentObject::Schema {
+            return self.comment_on_schema(name, comment);
+        }
         let scope = self.scope()?;
         let (relation, part) = found(&scope, kind, name)?;
         // As in PostgreSQL, an empty comment is none.
@@ -73,7 +75,7 @@ fn found(scope: &Scope, kind: CommentObject, name: &ObjectName) -> Result<(Table
             let (table, span) = names::table_name(&relation)?;
             let table = names::find_table(scope, &table, span)?;
             let constraint_name = names::fold(constraint);
-            if !has_constraint(&table, &constraint_name)? {
+            if !has_constraint(&table, scope.bare(table.name()), &constraint_name)? {
                 let name = table.name();
                 let message =
                     format!("constraint \"{constraint_name}\" for table \"{name}\" does not exist");
@@ -91,9 +93,9 @@ fn found(scope: &Scope, kind: CommentObject, name: &ObjectName) -> Result<(Table
         (CommentObject::Sequence, _) => Ok((object(scope, name, "sequence")?, Part::Relation)),
         (CommentObject::Index, _) => {
             let (index, span) = index_name(name)?;
-            let table = table_of_index(scope, &index);
+            let table = scope.table_of_index(&index);
             let table = table.ok_or_else(|| unknown("index", &index).at(span))?;
-            Ok((table, Part::Index(index)))
+            Ok((table, Part::Index(scope.bare(&index).to_owned())))
         }
         (CommentObject::Column, [relation @ .., column]) if !relation.is_empty() => {
             let relation = ObjectName::from(relation.iter().copied().cloned().collect::<Vec<_>>());
@@ -121,7 +123,7 @@ fn found(scope: &Scope, kind: CommentObject, name: &ObjectName) -> Result<(Table
         (other, _) => {
             let message = format!("COMMENT ON {other} is not supported");
             Err(SqlError::unsupported(message).with_hint(Some(
-                "a comment is on a TABLE, COLUMN, VIEW, INDEX or CONSTRAINT".to_owned(),
+                "a comment is on a TABLE, COLUMN, VIEW, INDEX, CONSTRAINT or SCHEMA".to_owned(),
             )))
         }
     }
@@ -147,7 +149,7 @@ fn object(scope: &Scope, name: &ObjectName, kind: &str) -> Result<Table, SqlErro
 }
 
 /// Whether a table has a constraint of this name: one that was declared, or one of its indexes.
-fn has_constraint(table: &Table, name: &str) -> Result<bool, SqlError> {
+fn has_constraint(table: &Table, bare: &str, name: &str) -> Result<bool, SqlError> {
     let declared = Declared::of(table.schema())?;
     let key: Vec<&str> = {
         let schema = table.schema();
@@ -155,6 +157,6 @@ fn has_constraint(table: &Table, name: &str) -> Result<bool, SqlError> {
     };
     let is_one = |index: &atoll::IndexSpec| index.unique || index.columns == key;
     Ok(declared.has_constraint(name)
-        || name == format!("{}_pkey", table.name())
+        || name == format!("{bare}_pkey")
         || table.indexes().iter().any(|index| index.name == name && is_one(index)))
 }

@@ -45,6 +45,11 @@ impl SqlSession {
             Statement::Drop { object_type: ObjectType::Sequence, .. } => {
                 self.in_turn(|session| session.drop_sequences(&statement))
             }
+            Statement::CreateSchema { .. } => self.in_turn(|one| one.create_schema(&statement)),
+            Statement::AlterSchema(alter) => self.in_turn(|session| session.alter_schema(&alter)),
+            Statement::Drop { object_type: ObjectType::Schema, .. } => {
+                self.in_turn(|session| session.drop_schemas(&statement))
+            }
             Statement::Truncate(truncate) => self.in_turn(|session| session.truncate(&truncate)),
             other => Err(unsupported(&other)),
         }
@@ -63,9 +68,9 @@ fn unsupported(statement: &Statement) -> SqlError {
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
         "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
          INDEX, ALTER INDEX, DROP INDEX, CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE, CREATE \
-         VIEW, ALTER VIEW, DROP VIEW, COMMENT, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, \
-         ROLLBACK, SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET \
-         and RESET"
+         VIEW, ALTER VIEW, DROP VIEW, CREATE SCHEMA, ALTER SCHEMA, DROP SCHEMA, COMMENT, INSERT, \
+         UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE, SELECT, PREPARE, \
+         EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))
 }

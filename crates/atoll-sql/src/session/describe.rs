@@ -40,7 +40,7 @@ impl SqlSession {
     }
 
     fn described(&mut self, sql: &str) -> Result<Description, SqlError> {
-        let statement = parse::statement(parse::only_tokens(sql)?)?;
+        let statement = self.resolved(parse::statement(parse::only_tokens(sql)?)?)?;
         let (parameters, columns) = match self.prepared(sql).map(PreparedStatement::new) {
             Ok(prepared) => (prepared.parameter_types(), prepared.columns()),
             // A query that cannot be bound may run on a snapshot.

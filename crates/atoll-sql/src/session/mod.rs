@@ -2,17 +2,20 @@
 
 mod alone;
 mod alter;
+mod asking;
 mod bound;
 mod comments;
 mod constraints;
 mod definitions;
 mod describe;
 mod direct;
+mod dropping;
 mod idle;
 mod locks;
 mod outcome;
 mod prepare;
 mod ready;
+mod schemas;
 mod scope;
 mod sequences;
 mod tables;
@@ -24,7 +27,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use atoll::{Database, Snapshot};
+use atoll::{Database, Durability, Snapshot};
 use sqlparser::ast::{Set, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
@@ -38,7 +41,7 @@ use crate::prepared::cache::Kept;
 use crate::result::QueryResult;
 use crate::rows::Params;
 use crate::sequence::context::Context;
-use crate::settings::{self, Assignment, Setting, Settings};
+use crate::settings::{self, Assignment, Changed, Setting, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
 use crate::{copy, names, query, zone};
@@ -342,13 +345,14 @@ impl SqlSession {
                 if let Some(level) = isolation::default_level(&set)? {
                     return self.set_modes(Modes { isolation: Some(level), read_only: None }, true);
                 }
-                let db = self.writable("SET")?;
-                let assignment = settings::assignment(&set, db.durability())?;
+                let assignment = settings::assignment(&set, self.default_durability())?;
+                self.check_settable(&assignment, "SET")?;
                 self.set(assignment, "SET")
             }
             Statement::Reset(statement) => {
-                self.writable("RESET")?;
-                self.set(settings::reset(&statement.reset)?, "RESET")
+                let assignment = settings::reset(&statement.reset)?;
+                self.check_settable(&assignment, "RESET")?;
+                self.set(assignment, "RESET")
             }
             Statement::Commit { chain: false, .. } => self.commit(),
             Statement::Rollback { chain: false, savepoint: None } => self.rollback(),
@@ -385,9 +389,27 @@ impl SqlSession {
         Ok(Outcome::done(tag, 0))
     }
 
+    /// What the commits of the database survive where nothing else is set.
+    fn default_durability(&self) -> Option<Durability> {
+        match &self.target {
+            Target::Database { db, .. } => db.durability(),
+            Target::Snapshot(_) => None,
+        }
+    }
+
+    /// Checks that a setting may be set: that of names also where nothing changes.
+    fn check_settable(&self, assignment: &Assignment, what: &str) -> Result<(), SqlError> {
+        match (&self.target, &assignment.changed) {
+            (Target::Snapshot(_), Changed::Path(_)) => Ok(()),
+            _ => self.writable(what).map(drop),
+        }
+    }
+
     fn show(&self, setting: Setting) -> Result<Outcome, SqlError> {
-        let db = self.writable("SHOW of what commits survive")?;
-        let shown = setting.show(self.settings.now(), db.durability());
+        if setting != Setting::SearchPath {
+            self.writable("SHOW of what commits survive")?;
+        }
+        let shown = setting.show(self.settings.now(), self.default_durability());
         Ok(Outcome::Rows(QueryResult::of_text(setting.name(), &shown)))
     }
 

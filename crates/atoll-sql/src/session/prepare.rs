@@ -139,7 +139,7 @@ impl SqlSession {
         let Target::Database { db, open } = &self.target else {
             let tokens = parse::only_tokens(sql)?;
             return depth::with_room_for(depth::of(&tokens)?, || {
-                known(parse::statement(tokens)?, 0)
+                known(self.resolved(parse::statement(tokens)?)?, 0)
             });
         };
         let version = self.names_version();
@@ -149,7 +149,7 @@ impl SqlSession {
         }
         let tokens = parse::only_tokens(sql)?;
         let known = depth::with_room_for(depth::of(&tokens)?, || {
-            let known = known(parse::statement(tokens)?, version)?;
+            let known = known(self.resolved(parse::statement(tokens)?)?, version)?;
             bind(&self.scope()?, &known, &self.interrupt())?;
             Ok::<_, SqlError>(known)
         })?;

@@ -34,7 +34,7 @@ impl SqlSession {
             Some(known) => (known, false),
             None => {
                 let tokens = parse::only_tokens(&lifted.text).ok()?;
-                let statement = parse::statement(tokens).ok()?;
+                let statement = self.resolved(parse::statement(tokens).ok()?).ok()?;
                 let known = Known::new(statement, lifted.values.len(), version);
                 (Arc::new(known), true)
             }

@@ -1,9 +1,12 @@
 //! What names mean to the statements of a session.
 
+use sqlparser::ast::Statement;
+
 use super::{SqlSession, Target};
 use crate::error::{SqlError, SqlErrorKind};
+use crate::resolve::Sight;
 use crate::scope::Scope;
-use crate::zone;
+use crate::{resolve, zone};
 
 impl SqlSession {
     /// What the names of tables mean.
@@ -20,10 +23,40 @@ impl SqlSession {
         }
     }
 
+    /// Gives the names of a statement that has been parsed their meaning (`RESOLVE-1`).
+    ///
+    /// # Errors
+    /// As [`resolve::statement`].
+    pub(super) fn resolved(&self, mut statement: Statement) -> Result<Statement, SqlError> {
+        let path = self.settings.now().search_path();
+        let changes_rows = matches!(
+            statement,
+            Statement::Query(_)
+                | Statement::Insert(_)
+                | Statement::Update(_)
+                | Statement::Delete(_)
+                | Statement::Set(_)
+                | Statement::Commit { .. }
+                | Statement::Rollback { .. }
+        );
+        if path.is_usual() && changes_rows {
+            return Ok(statement);
+        }
+        match &self.target {
+            Target::Snapshot(snapshot) => {
+                resolve::statement(&mut statement, path, &Sight::Snapshot(snapshot))?;
+            }
+            Target::Database { .. } => {
+                resolve::statement(&mut statement, path, &Sight::Database(&self.scope()?))?;
+            }
+        }
+        Ok(statement)
+    }
+
     /// As long as it stays the same, texts mean the same: names of tables, and also constants,
     /// which may depend on the zone (`ZONE-1`).
     pub(super) fn names_version(&self) -> u64 {
-        self.catalog_version() ^ zone::current().mark()
+        self.catalog_version() ^ zone::current().mark() ^ self.settings.now().search_path().mark()
     }
 
     fn catalog_version(&self) -> u64 {

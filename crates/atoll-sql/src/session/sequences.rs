@@ -4,24 +4,18 @@ use std::sync::Arc;
 
 use atoll::{Catalog, Table, Transaction};
 use sqlparser::ast::{ObjectName, Spanned, Statement};
-use sqlparser::tokenizer::Span;
 
-use super::alter::remake;
+use super::asking::rename_in;
+use super::dropping::Dropping;
 use super::{Outcome, SqlSession, Target};
-use crate::alter::Alteration;
-use crate::comments;
-use crate::declared::Declared;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::names;
 use crate::prepared::cache::Shared;
-use crate::prepared::query::Binder;
 use crate::scope::Scope;
 use crate::sequence::context::{self, Context, Limits, Own};
 use crate::sequence::definition::{Definition, Options, Owner, not_a_sequence, unknown};
-use crate::sequence::mentions::columns_asking;
-use crate::sequence::owned::{Changed, change, create, is_sequence};
+use crate::sequence::owned::{create, is_sequence};
 use crate::sequence_syntax as syntax;
-use crate::short::scalar::Began;
 
 /// What a session on a target asks sequences with.
 pub(super) fn context_of(target: &Target) -> Arc<Context> {
@@ -43,7 +37,8 @@ impl SqlSession {
         };
         let (question, lock) = (self.question.clone(), self.settings.now().lock);
         let limits = Limits { question, deadline: self.deadline, lock };
-        self.context.begin(own, is_read_only, limits);
+        let path = self.settings.now().path.clone();
+        self.context.begin(own, is_read_only, limits, path);
         context::set(Some(&self.context));
     }
 
@@ -77,7 +72,8 @@ impl SqlSession {
         };
         if *alters {
             if let Some(new) = syntax::new_name(data_type.as_ref()) {
-                return self.rename_sequence(name, &names::fold(new), *if_there);
+                let (new, _) = names::table_name(new)?;
+                return self.rename_sequence(name, &new, *if_there);
             }
             let options = Options::of(data_type.as_ref(), sequence_options, owned_by.as_ref())?;
             return self.alter_sequence(name, &options, *if_there);
@@ -160,16 +156,9 @@ impl SqlSession {
             let message = format!("relation \"{new}\" already exists");
             return Err(SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::TableExists));
         }
-        let definition = Definition::of(&object)?;
-        let changed = Changed { object, new: Some((new.to_owned(), definition)) };
-        let (interrupt, began, old) = (self.interrupt(), self.began(), changed.object.name());
-        let asking = asking(&scope.catalog, old)?;
+        let (interrupt, began) = (self.interrupt(), self.began());
         self.define(&mut |transaction| {
-            lock_asking(transaction, &asking)?;
-            change(transaction, &changed)?;
-            each_asking(transaction, &scope, &asking, &interrupt, &began, |alteration, _| {
-                alteration.rename_sequence(old, new)
-            })
+            rename_in(transaction, &scope, &object, new, (&interrupt, &began))
         })?;
         Ok(Outcome::done(tag, 0))
     }
@@ -206,23 +195,9 @@ impl SqlSession {
             }
         }
         let (interrupt, began) = (self.interrupt(), self.began());
-        self.define(&mut |transaction| {
-            for object in &objects {
-                lock_asking(transaction, &asking(&transaction.catalog(), object.name())?)?;
-                transaction.lock_table(object)?;
-                let asking = asking(&transaction.catalog(), object.name())?;
-                if !*cascade {
-                    still_needed(object.name(), &asking)?;
-                }
-                each_asking(transaction, &scope, &asking, &interrupt, &began, |one, columns| {
-                    columns.iter().for_each(|column| one.drop_default(column));
-                    Ok(())
-                })?;
-                transaction.drop_table(object)?;
-                comments::dropped(transaction, object.name())?;
-            }
-            Ok(())
-        })?;
+        let dropping =
+            Dropping { scope: &scope, interrupt: &interrupt, began: &began, cascades: *cascade };
+        self.define(&mut |transaction| dropping.sequences(transaction, &objects))?;
         Ok(Outcome::done(tag, 0))
     }
 }
@@ -235,13 +210,6 @@ fn use_owner(
 ) -> Result<(), ApplyError> {
     let table = owner.and_then(|owner| scope.catalog.table(&owner.table));
     Ok(table.into_iter().try_for_each(|table| transaction.use_table(table))?)
-}
-
-/// Has the tables alone that ask a sequence, before the sequence: those that use them ask it, too.
-fn lock_asking(transaction: &mut Transaction, asking: &Asking) -> Result<(), ApplyError> {
-    let catalog = transaction.catalog();
-    let tables = asking.iter().filter_map(|(table, _)| catalog.table(table));
-    Ok(tables.into_iter().try_for_each(|table| transaction.lock_table(table))?)
 }
 
 /// The sequence that a statement names.
@@ -273,71 +241,4 @@ fn owner(scope: &Scope, options: &Options<'_>) -> Result<Option<Owner>, SqlError
     let at = names::position(table.schema(), table.name(), column)?;
     let column = table.schema().columns()[at].name.clone();
     Ok(Some(Owner { table: table.name().to_owned(), column, is_identity: false }))
-}
-
-/// The columns with defaults that ask a sequence, by table.
-type Asking = Vec<(String, Vec<String>)>;
-
-fn asking(catalog: &Catalog, sequence: &str) -> Result<Asking, SqlError> {
-    let mut asking = Vec::new();
-    for table in catalog.tables() {
-        let columns = columns_asking(&Declared::of(table.schema())?, sequence)?;
-        if !columns.is_empty() {
-            asking.push((table.name().to_owned(), columns));
-        }
-    }
-    Ok(asking)
-}
-
-/// Checks that no default asks a sequence that is dropped, but those of tables that go with it.
-///
-/// # Errors
-/// One does.
-pub(super) fn check_not_asked(
-    catalog: &Catalog,
-    sequence: &str,
-    dropped: &[&str],
-) -> Result<(), SqlError> {
-    let mut asking = asking(catalog, sequence)?;
-    asking.retain(|(table, _)| !dropped.contains(&table.as_str()));
-    still_needed(sequence, &asking)
-}
-
-fn still_needed(sequence: &str, asking: &Asking) -> Result<(), SqlError> {
-    if asking.is_empty() {
-        return Ok(());
-    }
-    let message = format!("cannot drop sequence {sequence} because other objects depend on it");
-    let line = |(table, column): (&String, &String)| {
-        format!("default value for column {column} of table {table} depends on sequence {sequence}")
-    };
-    let each = asking.iter().flat_map(|(table, columns)| columns.iter().map(move |c| (table, c)));
-    let detail: Vec<String> = each.map(line).collect();
-    Err(SqlError::new(SqlErrorKind::Schema, message)
-        .with_cause(Cause::Needed)
-        .with_detail(detail.join("\n"))
-        .with_hint(Some("Use DROP ... CASCADE to drop the dependent objects too.".to_owned())))
-}
-
-/// Alters the tables with defaults that ask a sequence.
-fn each_asking(
-    transaction: &mut Transaction,
-    scope: &Scope,
-    asking: &Asking,
-    interrupt: &crate::interrupt::Interrupt,
-    began: &Began,
-    mut alter: impl FnMut(&mut Alteration, &[String]) -> Result<(), SqlError>,
-) -> Result<(), ApplyError> {
-    for (table, columns) in asking {
-        let version = transaction.committed_catalog_version();
-        let scope = Scope::within(&scope.db, version, transaction.catalog());
-        let binder = Binder { scope: &scope, interrupt };
-        let table = names::find_table(&scope, table, Span::empty())?;
-        transaction.lock_table(&table)?;
-        let mut alteration = Alteration::of(table, Span::empty())?;
-        alter(&mut alteration, columns)?;
-        let altered = alteration.finish(&binder)?;
-        remake(transaction, &binder, &altered, began)?;
-    }
-    Ok(())
 }

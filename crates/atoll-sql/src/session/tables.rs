@@ -2,24 +2,19 @@
 
 use atoll::{Durability, Table, Transaction, TransactionOptions, TxnError};
 use sqlparser::ast::{CreateTable, Statement};
-use sqlparser::tokenizer::Span;
 
-use super::alter::remake;
 use super::bound::{BINDINGS_MAX, is_of_an_older_table};
-use super::views::drop_dependent;
-use super::{Outcome, SqlSession, Target, sequences};
-use crate::alter::{Alteration, Altered};
+use super::dropping::Dropping;
+use super::{Outcome, SqlSession, Target};
 use crate::ddl;
 use crate::declared::Declared;
 use crate::error::{ApplyError, SqlError, SqlErrorKind};
-use crate::foreign::{define, references};
-use crate::foreign_key::ForeignKey;
+use crate::foreign::define;
 use crate::prepared::query::Binder;
-use crate::scope::Scope;
-use crate::sequence::owned::{self, Changed};
+use crate::sequence::owned;
 use crate::txn::read_only;
-use crate::view::{View, follow};
-use crate::{comments, names, needed};
+use crate::view::View;
+use crate::{comments, names};
 
 /// Attempts of a definition that conflicts with others.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -87,41 +82,10 @@ impl SqlSession {
             return Ok(Outcome::done("DROP TABLE", 0));
         }
         tables.iter().try_for_each(|table| self.check_none_pending(table, "DROP TABLE"))?;
-        let names: Vec<&str> = tables.iter().map(Table::name).collect();
         let (interrupt, began) = (self.interrupt(), self.began());
-        self.define(&mut |transaction| {
-            tables.iter().try_for_each(|table| transaction.lock_table(table))?;
-            let dependent = references::dependent(&transaction.catalog(), &names)?;
-            let views = follow::dependent(&transaction.catalog(), &names)?;
-            let is_needed = !dependent.is_empty() || !views.is_empty();
-            if !*cascade && is_needed {
-                let object = (names.len() == 1).then(|| format!("table {}", names[0]));
-                let mut lines = references::lines(&dependent);
-                lines.extend(views.iter().map(follow::Dependent::line));
-                return Err(needed::cannot_drop(object.as_deref(), &lines).into());
-            }
-            drop_dependent(transaction, &views)?;
-            let version = transaction.committed_catalog_version();
-            let scope = Scope::within(&scope.db, version, transaction.catalog());
-            let binder = Binder { scope: &scope, interrupt: &interrupt };
-            for altered in without_foreign_keys(&binder, &dependent)? {
-                remake(transaction, &binder, &altered, &began)?;
-                let name = altered.old.name();
-                let parts = |all: &mut _| altered.name_parts(all);
-                comments::follow(transaction, (name, name), &altered.columns, parts)?;
-            }
-            for table in &tables {
-                for (object, _) in owned::owned(&transaction.catalog(), table.name())? {
-                    sequences::check_not_asked(&transaction.catalog(), object.name(), &names)?;
-                    owned::change(transaction, &Changed { object, new: None })?;
-                }
-            }
-            for table in &tables {
-                transaction.drop_table(table)?;
-                comments::dropped(transaction, table.name())?;
-            }
-            Ok(())
-        })?;
+        let dropping =
+            Dropping { scope: &scope, interrupt: &interrupt, began: &began, cascades: *cascade };
+        self.define(&mut |transaction| dropping.tables(transaction, &tables))?;
         Ok(Outcome::done("DROP TABLE", 0))
     }
 
@@ -191,23 +155,4 @@ impl SqlSession {
         let message = format!("the statement was aborted {ATTEMPTS_MAX} times by others");
         Err(SqlError::new(SqlErrorKind::Aborted, message))
     }
-}
-
-/// Tables as they are without these of their foreign keys.
-fn without_foreign_keys(
-    binder: &Binder<'_>,
-    dropped: &[(String, ForeignKey)],
-) -> Result<Vec<Altered>, SqlError> {
-    let mut children: Vec<&String> = dropped.iter().map(|(child, _)| child).collect();
-    children.sort_unstable();
-    children.dedup();
-    let without = |child: &String| {
-        let of_child = dropped.iter().filter(|(other, _)| other == child);
-        let names: Vec<String> = of_child.map(|(_, key)| key.name.clone()).collect();
-        let table = names::find_table(binder.scope, child, Span::empty())?;
-        let mut alteration = Alteration::of(table, Span::empty())?;
-        alteration.drop_foreign_keys(&names);
-        alteration.finish(binder)
-    };
-    children.into_iter().map(without).collect()
 }

@@ -156,6 +156,15 @@ impl SqlSession {
         };
         let mut view = View::find(&scope.catalog, &name)?.ok_or_else(|| is_no("view", &name))?;
         let mut new = name.clone();
+        if let [AlterTableOperation::RenameTable { table_name: RenameTableNameKind::To(to) }] =
+            alter.operations.as_slice()
+            && names::last(to) == names::last(&alter.name)
+        {
+            let (to, _) = names::table_name(to)?;
+            if to != name {
+                return self.set_schema(&name, &to, tag);
+            }
+        }
         for operation in &alter.operations {
             match operation {
                 AlterTableOperation::RenameTable {

@@ -12,6 +12,7 @@ use super::{Source, View, ident, table_alias};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::parse::MARK;
 use crate::quoted::quoted_if_needed;
+use crate::schemas::PUBLIC;
 use crate::{depth, names, parse};
 
 /// Most that views inside each other may add to the depth of a statement (`DEPTH-1`).
@@ -78,7 +79,7 @@ pub(super) fn columns_of(
     // Of one that is only counted.
     let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(", ") };
     let relation = quoted_if_needed(&source.relation);
-    let text = format!("SELECT {columns} FROM {}.{relation}", names::SCHEMA);
+    let text = format!("SELECT {columns} FROM {PUBLIC}.{relation}");
     let (Statement::Query(subquery), _) = parse::kept(&text)? else {
         return Err(SqlError::new(SqlErrorKind::Database, format!("\"{text}\" is no query")));
     };
@@ -105,7 +106,7 @@ impl Expansion<'_> {
             return Err(SqlError::unsupported(message).at(span));
         }
         let columns = view.columns.iter().map(|column| column.name.clone()).collect();
-        let name = Ident { span, ..Ident::with_quote('"', written.clone()) };
+        let name = Ident { span, ..Ident::with_quote('"', names::last(name)) };
         let alias = aliased(name, alias.as_ref(), columns);
         *factor = self.query_of(&written, &view, alias).map_err(|error| error.at(span))?;
         Ok(())
@@ -146,7 +147,7 @@ impl Expansion<'_> {
     /// A relation that the query of a view names.
     fn source(&mut self, factor: &mut TableFactor, source: &Source) -> Result<(), SqlError> {
         let TableFactor::Table { name, alias, .. } = &*factor else { return Ok(()) };
-        let (written, _) = names::table_name(name)?;
+        let written = names::last(name);
         let Some(view) = (self.find)(&source.relation)? else {
             *factor = columns_of(source, &written, alias.as_ref())?;
             return Ok(());

@@ -18,7 +18,7 @@
 pub(crate) mod expand;
 pub(crate) mod follow;
 pub(crate) mod provider;
-mod relations;
+pub(crate) mod relations;
 
 use atoll::{Catalog, Column, DataType, Schema, Table};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ use sqlparser::ast::{Ident, Query, Statement, TableAlias, TableAliasColumnDef, T
 use self::relations::Found;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::quoted::quoted_if_needed;
-use crate::{names, parse};
+use crate::{names, parse, schemas, sequence_names};
 
 /// The kind of the objects that are views.
 const KIND: &str = "view";
@@ -117,7 +117,7 @@ impl View {
                 return Err(SqlError::new(SqlErrorKind::UnknownTable, message).at(span));
             };
             let called = alias.as_ref().map(|alias| names::fold(&alias.name));
-            let called = called.unwrap_or_else(|| relation.clone());
+            let called = called.unwrap_or_else(|| names::last(name));
             // Its columns have other names in the query, so all count as used.
             let all = all || alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
             let used = known.into_iter().filter(|column| all || uses.has(&called, column));
@@ -153,13 +153,15 @@ impl View {
         relations::each(&mut query, &mut |Found { factor, .. }| {
             let TableFactor::Table { name, alias, .. } = factor else { return Ok(()) };
             let Some(source) = sources.next() else { return Ok(()) };
-            let (written, _) = names::table_name(name)?;
+            let (written, called) = (names::table_name(name)?.0, names::last(name));
             let has_others = source.columns.iter().any(|(now, then)| now != then);
             if has_others {
-                *factor = expand::columns_of(source, &written, alias.as_ref())?;
+                *factor = expand::columns_of(source, &called, alias.as_ref())?;
             } else if written != source.relation {
-                alias.get_or_insert_with(|| table_alias(ident(&written), Vec::new()));
-                *name = vec![ident(&source.relation)].into();
+                *name = sequence_names::object_name(&schemas::as_path(&source.relation))?;
+                if names::last(name) != called {
+                    alias.get_or_insert_with(|| table_alias(ident(&called), Vec::new()));
+                }
             }
             Ok(())
         })?;
@@ -169,7 +171,10 @@ impl View {
     /// Its query, without places, and how deep it may be.
     fn parsed(&self) -> Result<(Query, usize), SqlError> {
         match parse::kept(&self.query)? {
-            (Statement::Query(query), depth) => Ok((*query, depth)),
+            (Statement::Query(mut query), depth) => {
+                sequence_names::with_schemas(&mut query);
+                Ok((*query, depth))
+            }
             (other, _) => {
                 let message = format!("the definition of a view is no query: {other}");
                 Err(SqlError::new(SqlErrorKind::Database, message))

@@ -17,14 +17,14 @@ use crate::error::SqlError;
 use crate::names;
 
 /// A relation that was found.
-pub(super) struct Found<'f> {
+pub(crate) struct Found<'f> {
     /// A table by its name, without arguments.
-    pub(super) factor: &'f mut TableFactor,
-    pub(super) uses: Uses<'f>,
+    pub(crate) factor: &'f mut TableFactor,
+    pub(crate) uses: Uses<'f>,
 }
 
 /// What the query uses of a relation.
-pub(super) struct Uses<'f> {
+pub(crate) struct Uses<'f> {
     mentions: &'f Mentions,
     /// Of the `SELECT` that reads the relation.
     wildcards: Option<&'f Wildcards>,
@@ -65,7 +65,7 @@ impl Uses<'_> {
 ///
 /// # Errors
 /// Those of `found`.
-pub(super) fn each<T: VisitMut>(
+pub(crate) fn each<T: VisitMut>(
     query: &mut T,
     found: &mut dyn FnMut(Found<'_>) -> Result<(), SqlError>,
 ) -> Result<(), SqlError> {

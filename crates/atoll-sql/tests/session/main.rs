@@ -24,6 +24,7 @@ mod partitions;
 mod pgbench;
 mod prepared;
 mod queries;
+mod schemas;
 mod sequences;
 mod statements;
 mod types;

@@ -64,7 +64,7 @@ impl Binder<'_> {
         if declared.checks.is_empty() {
             return Ok(None);
         }
-        let alias = Ident::with_quote('"', table.name());
+        let alias = Ident::with_quote('"', self.scope.bare(table.name()));
         let conditions = declared.checks.iter().map(|check| expression(&check.condition));
         let conditions = conditions.collect::<Result<Vec<_>, _>>()?;
         let from = vec![relation(TARGET, alias)];

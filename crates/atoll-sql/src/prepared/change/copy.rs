@@ -65,7 +65,8 @@ impl Binder<'_> {
         (unchecked, stores): (&[String], bool),
     ) -> Result<Prepared, Unbound> {
         let mut compiler = Compiler::default();
-        let relation = relation(TARGET, Ident::with_quote('"', from.name()));
+        let alias = Ident::with_quote('"', self.scope.bare(from.name()));
+        let relation = relation(TARGET, alias);
         let query = select(named(values).collect(), vec![relation], None);
         let plan = self.plan(query, Some(from))?;
         let node = given_rows(&plan, &mut compiler)?;

@@ -57,7 +57,8 @@ impl Binder<'_> {
         let schema = table.schema();
         let exprs = declared.generated.values().map(|text| expression(text));
         let exprs = exprs.collect::<Result<Vec<_>, _>>()?;
-        let from = vec![relation(TARGET, Ident::with_quote('"', table.name()))];
+        let alias = Ident::with_quote('"', self.scope.bare(table.name()));
+        let from = vec![relation(TARGET, alias)];
         let plan = self.plan(select(named(exprs).collect(), from, None), Some(table))?;
         let node = given_rows(&plan, compiler)?;
         if node.reads_a_table() {

@@ -88,6 +88,7 @@ impl Binder<'_> {
         let TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::unsupported("INSERT needs the name of a table"));
         };
+        let called = names::last(name);
         let (name, span) = names::table_name(name)?;
         let replaces =
             insert.or.is_some() || insert.replace_into || insert.ignore || insert.overwrite;
@@ -104,7 +105,7 @@ impl Binder<'_> {
         refuse(clause, span)?;
         let alias = match &insert.table_alias {
             Some(alias) => alias.alias.clone(),
-            None => Ident::with_quote('"', name.clone()),
+            None => Ident::with_quote('"', called),
         };
         Ok(Target { table: self.changed(&name, "insert into", span)?, alias, span })
     }
@@ -268,7 +269,8 @@ impl Binder<'_> {
             None => (None, true),
             Some(ConflictTarget::Columns(idents)) => (unique_columns(table, idents)?, false),
             Some(ConflictTarget::OnConstraint(name)) => {
-                (unique_constraint(table, name).map_err(|error| error.at(target.span))?, false)
+                let found = unique_constraint(table, self.scope.bare(table.name()), name);
+                (found.map_err(|error| error.at(target.span))?, false)
             }
         };
         let update = match &on.action {
@@ -419,9 +421,13 @@ fn unique_columns(table: &Table, idents: &[Ident]) -> Result<Option<String>, Sql
 }
 
 /// The unique index of a name; `None` for the primary key.
-fn unique_constraint(table: &Table, name: &ObjectName) -> Result<Option<String>, SqlError> {
+fn unique_constraint(
+    table: &Table,
+    bare: &str,
+    name: &ObjectName,
+) -> Result<Option<String>, SqlError> {
     let name = names::fold(names::column_name(name)?);
-    if !table.schema().is_keyless() && name == format!("{}_pkey", table.name()) {
+    if !table.schema().is_keyless() && name == format!("{bare}_pkey") {
         return Ok(None);
     }
     let found = table.indexes().into_iter().find(|index| index.unique && index.name == name);

@@ -39,11 +39,11 @@ impl Binder<'_> {
         if !joins.is_empty() || alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
             return Err(refused());
         }
-        let (name, span) = names::table_name(name)?;
         let alias = match alias {
             Some(alias) => alias.name.clone(),
-            None => Ident::with_quote('"', name.clone()),
+            None => Ident::with_quote('"', names::last(name)),
         };
+        let (name, span) = names::table_name(name)?;
         let what = match verb {
             "UPDATE" => "update",
             "DELETE" => "delete from",

@@ -11,8 +11,9 @@ use super::pattern::{first_part, int, text};
 use super::{Function, Gives, Kind, Nulls, Overload, Run, builtin, kind, refused, strict};
 use crate::error::SqlError;
 use crate::literal::Literal;
-use crate::names::{CATALOG, SCHEMA};
+use crate::names::CATALOG;
 use crate::rules::typed::Typed;
+use crate::schemas::PUBLIC;
 
 use Kind::{Any, Bytes, Int32, Int64, Text};
 
@@ -140,7 +141,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
     Function {
         name: "current_schema",
-        overloads: &[strict(&[], Text, |_| Ok(Literal::Text(SCHEMA.to_owned())))],
+        overloads: &[
+            strict(&[], Text, |_| Ok(Literal::Text(PUBLIC.to_owned()))),
+            // With the schema that the search path begins with (`resolve`).
+            strict(&[Text], Text, |values| Ok(values[0].clone())),
+        ],
     },
     Function {
         name: "current_database",
