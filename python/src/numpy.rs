@@ -44,7 +44,8 @@ fn dtype(data_type: DataType) -> Option<String> {
         | DataType::Varchar(_)
         | DataType::Char(_)
         | DataType::Time
-        | DataType::Uuid => return None,
+        | DataType::Uuid
+        | DataType::Enum(_) => return None,
     })
 }
 

@@ -90,7 +90,10 @@ pub(crate) fn of_value<'py>(
     match value {
         Value::Null => Ok(py.None().into_bound(py)),
         Value::Int16(v) => v.into_bound_py_any(py),
-        Value::Int32(v) => v.into_bound_py_any(py),
+        Value::Int32(v) => match data_type {
+            ColumnType::Enum(labels) => labels.label(*v).into_bound_py_any(py),
+            _ => v.into_bound_py_any(py),
+        },
         Value::Int64(v) if data_type == ColumnType::Time => clock(*v).into_bound_py_any(py),
         Value::Int64(v) => v.into_bound_py_any(py),
         Value::Float32(v) => v.into_bound_py_any(py),

@@ -13,7 +13,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StringViewArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType as ArrowType, SchemaRef, TimeUnit};
-use atoll::{ArrowRows, Column, DataType, Schema, UTC, UUID, arrow_type};
+use atoll::{ArrowRows, Column, DataType, Labels, Schema, UTC, UUID, arrow_type};
 use atoll_sql::{Declared, SqlError, in_words_of_sql, narrowest_column_type};
 
 /// Why rows cannot be those of a table.
@@ -158,6 +158,10 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Result<ArrayRef> {
     }
     let strict = CastOptions { safe: false, ..CastOptions::default() };
     let cast = match plain.data_type() {
+        _ if let DataType::Enum(labels) = column.data_type => {
+            let texts = cast_with_options(&plain, &ArrowType::Utf8View, &strict);
+            texts.and_then(|texts| of_labels(&texts, labels))
+        }
         // The instant itself, not the local time in its zone.
         ArrowType::Timestamp(_, Some(zone)) => {
             let zoned = ArrowType::Timestamp(TimeUnit::Microsecond, Some(Arc::clone(zone)));
@@ -187,6 +191,18 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Result<ArrayRef> {
         return Err(RowsError::Null(told(what.to_owned())));
     }
     Ok(fitted)
+}
+
+/// Labels of an enum as its column has them.
+fn of_labels(texts: &ArrayRef, labels: Labels) -> std::result::Result<ArrayRef, ArrowError> {
+    let code = |text: &str| {
+        labels.code(text).ok_or_else(|| {
+            let message = format!("invalid input value for enum {}: \"{text}\"", labels.shown());
+            ArrowError::CastError(message)
+        })
+    };
+    let codes = texts.as_string_view().iter().map(|text| text.map(code).transpose());
+    atoll::dictionary(codes.collect::<std::result::Result<_, _>>()?, labels)
 }
 
 /// The texts as a column with a limit of characters stores them.
@@ -228,7 +244,7 @@ fn fits(given: &ArrowType, wanted: DataType) -> bool {
         (DataType::Timestamp, DataType::Date) => true,
         // Of an instant, the timestamp in UTC.
         (DataType::TimestampTz, DataType::Timestamp) => true,
-        (DataType::Text, DataType::Varchar(_) | DataType::Char(_)) => true,
+        (DataType::Text, DataType::Varchar(_) | DataType::Char(_) | DataType::Enum(_)) => true,
         (DataType::FixedBinary(16), DataType::Uuid) => true,
         (from, DataType::Decimal { .. }) => integer(from),
         (from, to) => from == to || integer(from) && integer(to),

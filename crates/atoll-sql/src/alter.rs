@@ -7,9 +7,10 @@ mod altered;
 mod columns;
 mod errors;
 mod follow;
+mod passes;
 mod values;
 
-use atoll::{Table, TableOptions};
+use atoll::{DataType, Labels, Schema, Table, TableOptions};
 use sqlparser::ast::{
     AlterTableOperation, CreateIndex, DropBehavior, Expr, Ident, IndexType, ObjectName,
     RenameTableNameKind, Spanned, TableConstraint, Value as SqlValue,
@@ -19,7 +20,8 @@ use sqlparser::tokenizer::Span;
 pub(crate) use self::altered::Altered;
 use self::columns::changed_sequences;
 use self::follow::follow;
-use self::values::{as_it_was, one_direction};
+pub(crate) use self::passes::in_passes;
+use self::values::{as_it_was, keeps_values, one_direction};
 use crate::ddl::NewTable;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
@@ -28,6 +30,7 @@ use crate::names;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
 use crate::table_shape::{Defined, TableShape};
+use crate::user_types::follow::replace_text;
 
 /// A table that gets another shape.
 pub(crate) struct Alteration {
@@ -202,6 +205,37 @@ impl Alteration {
         self.shape.rules.drop_default(column);
     }
 
+    /// Drops columns, and what depends on them.
+    ///
+    /// # Errors
+    /// As `DROP COLUMN`.
+    pub(crate) fn drop_columns(&mut self, columns: &[String]) -> Result<(), SqlError> {
+        self.cascades = true;
+        columns.iter().try_for_each(|name| {
+            // A generated one may have gone with another.
+            self.drop_column(&Ident::with_quote('"', name), true)
+        })
+    }
+
+    /// An enum has become another one, perhaps with another name for a label.
+    pub(crate) fn change_enum(
+        &mut self,
+        old: Labels,
+        new: Labels,
+        renamed: Option<&(String, String)>,
+    ) {
+        for one in &mut self.shape.columns {
+            if one.column.data_type != DataType::Enum(old) {
+                continue;
+            }
+            one.column.data_type = DataType::Enum(new);
+            let default = self.shape.rules.default_mut(&one.column.name);
+            if let (Some(default), Some((label, name))) = (default, renamed) {
+                replace_text(default, label, name);
+            }
+        }
+    }
+
     /// Drops the foreign keys of these names.
     pub(crate) fn drop_foreign_keys(&mut self, names: &[String]) {
         self.shape.rules.foreign_keys().retain(|key| !names.contains(&key.name));
@@ -252,8 +286,9 @@ impl Alteration {
         let changed = shape.columns.iter().filter(|one| {
             let mut columns = old.schema().columns().iter();
             let origin = columns.find(|column| Some(&column.name) == one.origin.as_ref());
-            let is_same = origin.is_some_and(|origin| origin.data_type == one.column.data_type);
-            one.using.is_some() || !is_same
+            let keeps =
+                origin.is_some_and(|origin| keeps_values(origin.data_type, one.column.data_type));
+            one.using.is_some() || !keeps
         });
         let changed: Vec<String> = changed.map(|one| one.column.name.clone()).collect();
         let origins = shape.columns.iter().map(|one| one.origin.as_deref());
@@ -264,9 +299,9 @@ impl Alteration {
         let new: Vec<String> = new_sequences.iter().map(|one| one.name.clone()).collect();
         let schema = rules.declare(binder, &name, (schema, &indexes), &new)?;
         let mut keys = Declared::of(&schema)?.foreign_keys;
-        keys.retain(|key| {
-            !kept.contains(&key.name) || key.columns.iter().any(|one| changed.contains(one))
-        });
+        // Those of an enum that is altered refer to the same labels, here and there.
+        let is_changed = |name: &String| changed.contains(name) && !is_enum(&old, &schema, name);
+        keys.retain(|key| !kept.contains(&key.name) || key.columns.iter().any(is_changed));
         let parents = define::parents(binder.scope, &name, &keys)?;
         let child = Child { name: &name, schema: &schema, indexes: &indexes };
         keys.iter().try_for_each(|key| define::check_types(binder.scope, child, key))?;
@@ -338,6 +373,15 @@ impl Alteration {
             None => name == format!("{}_pkey", self.called),
         }
     }
+}
+
+/// Whether a column was of an enum, and is.
+fn is_enum(old: &Table, schema: &Schema, name: &str) -> bool {
+    let is = |schema: &Schema| {
+        let at = schema.position(name);
+        at.is_some_and(|at| matches!(schema.columns()[at].data_type, DataType::Enum(_)))
+    };
+    is(old.schema()) && is(schema)
 }
 
 /// The name of an index, and its place.

@@ -17,6 +17,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use chrono::DateTime;
 
+use crate::enums::label;
 use crate::literal::Literal;
 
 /// The array without dictionary or run-length encoding.
@@ -79,6 +80,9 @@ pub(crate) fn at(array: &dyn Array, index: usize) -> Result<Literal, String> {
         }
         DataType::Date32 => Literal::Date(get::<Date32Type>(array, index)),
         DataType::Date64 => instant(get::<Date64Type>(array, index), TimeUnit::Millisecond)?,
+        DataType::Timestamp(TimeUnit::Second, Some(_)) if let Some(label) = label(array, index) => {
+            Literal::from(label)
+        }
         DataType::Timestamp(unit, zone) => {
             let value = match unit {
                 TimeUnit::Second => get::<TimestampSecondType>(array, index),

@@ -188,7 +188,13 @@ impl Rules {
         self.defaults.iter().find(|(other, _)| other == column).map(|(_, expr)| expr)
     }
 
-    /// A column has no default any more.
+    /// The default of a column, to be changed.
+    pub(crate) fn default_mut(&mut self, column: &str) -> Option<&mut Expr> {
+        let mut defaults = self.defaults.iter_mut();
+        defaults.find(|(other, _)| other == column).map(|(_, default)| default)
+    }
+
+    /// Drops the default of a column.
     pub(crate) fn drop_default(&mut self, column: &str) {
         self.defaults.retain(|(other, _)| other != column);
         self.identities.remove(column);

@@ -39,7 +39,7 @@ use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TypeNames};
 use crate::rules::{
-    at_zone, extreme, functions, grouped, merging, quantified, ranked, spread, sum, temporal,
+    at_zone, enums, extreme, functions, grouped, merging, quantified, ranked, spread, sum, temporal,
 };
 use crate::schemas::PUBLIC;
 use crate::sequence::context;
@@ -208,7 +208,7 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
         settings.register_udaf(Arc::new(aggregate))?;
     }
     let ours = merging::functions().into_iter().chain(quantified::functions());
-    let ours = ours.chain(functions::functions());
+    let ours = ours.chain(functions::functions()).chain(enums::functions());
     let now = [Now::new(), Now::local()].map(ScalarUDF::from);
     let ours = ours.chain(now).chain([grouped::function(), at_zone::function()]);
     let ours: Vec<ScalarUDF> = ours.collect();

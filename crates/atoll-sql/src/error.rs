@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use atoll::{AbortReason, TxnError};
+use atoll::{AbortReason, DataType, TxnError};
 use sqlparser::tokenizer::Span;
 
 /// The kind of an error.
@@ -332,6 +332,14 @@ impl From<SqlError> for ApplyError {
 impl From<&atoll::Error> for SqlError {
     fn from(error: &atoll::Error) -> Self {
         use atoll::StorageError as Storage;
+        if let atoll::Error::Storage(Storage::Type { expected: DataType::Enum(labels), .. }) = error
+        {
+            // All others are told when the value gets its type.
+            let message = format!("unsafe use of new value of enum type {}", labels.shown());
+            let hint = "New enum values must be committed before they can be used.".to_owned();
+            let error = Self::new(SqlErrorKind::Schema, message);
+            return error.with_state("55P04").with_hint(Some(hint));
+        }
         let kind = match error {
             atoll::Error::Storage(Storage::UnknownTable(_)) => SqlErrorKind::UnknownTable,
             atoll::Error::DuplicateKey { .. }

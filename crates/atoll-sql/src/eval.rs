@@ -3,7 +3,7 @@
 //! This module serves `INSERT … VALUES`, where a planner would cost more than the statement; all
 //! other expressions are bound as those of queries are.
 
-use sqlparser::ast::{BinaryOperator, CastKind, Expr, Spanned, UnaryOperator};
+use sqlparser::ast::{BinaryOperator, CastKind, DataType as SqlType, Expr, Spanned, UnaryOperator};
 use sqlparser::ast::{Value as SqlValue, ValueWithSpan};
 
 use crate::error::{SqlError, SqlErrorKind};
@@ -23,6 +23,8 @@ fn is_constant(expr: &Expr) -> bool {
         Expr::Nested(inner) => is_constant(inner),
         // A name is refused here, in better words than a planner has.
         Expr::TypedString(_) | Expr::Identifier(_) => true,
+        // Types of other names are looked up when the expression is bound (`TYPE-3`).
+        Expr::Cast { data_type: SqlType::Custom(..), .. } => false,
         Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, .. } => is_constant(expr),
         Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => is_constant(expr),
         Expr::BinaryOp { left, op, right } => {

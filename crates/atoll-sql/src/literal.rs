@@ -6,7 +6,7 @@
 use atoll::{DataType, Schema, Value};
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::{array_text, clock, show, text, uuid, zone};
+use crate::{array_text, clock, show, text, types, uuid, zone};
 
 /// Integers up to here are exact as floating-point numbers, as are these powers of ten.
 const EXACT_INTEGER_MAX: u128 = 1 << 53;
@@ -94,7 +94,10 @@ impl Literal {
         match value {
             Value::Null => Self::Null,
             Value::Int16(v) => Self::Integer(v.into()),
-            Value::Int32(v) => Self::Integer(v.into()),
+            Value::Int32(v) => match data_type {
+                DataType::Enum(labels) => labels.label(v).map_or(Self::Null, Self::from),
+                _ => Self::Integer(v.into()),
+            },
             Value::Int64(v) if data_type == DataType::Time => Self::Time(v),
             Value::Int64(v) => Self::Integer(v.into()),
             Value::Float32(v) => Self::Real(v),
@@ -168,11 +171,26 @@ impl Literal {
         }
     }
 
-    /// The value in a column of a table, checked.
+    /// The value in a column of a table, checked. As in PostgreSQL, a column of texts takes the
+    /// text of any value.
+    ///
+    /// # Errors
+    /// The literal is no value of the column's type, or the column does not hold it.
     pub(crate) fn into_column(self, schema: &Schema, column: usize) -> Result<Value, SqlError> {
         let definition = &schema.columns()[column];
-        let value = self.into_value(definition.data_type).map_err(|reason| {
-            SqlError::new(SqlErrorKind::Type, format!("column \"{}\": {reason}", definition.name))
+        let literal = match self {
+            Self::Null | Self::Text(_) | Self::List(_) => self,
+            other if types::assigned(definition.data_type) == DataType::Text => {
+                other.to_text().map_or(Self::Null, Self::Text)
+            }
+            other => other,
+        };
+        let value = literal.into_value(definition.data_type).map_err(|reason| {
+            let reason = match definition.data_type {
+                DataType::Enum(_) => reason,
+                _ => format!("column \"{}\": {reason}", definition.name),
+            };
+            SqlError::new(SqlErrorKind::Type, reason)
         })?;
         schema.check_value(column, &value)?;
         Ok(value)

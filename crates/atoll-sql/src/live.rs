@@ -12,9 +12,11 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::enums;
 use crate::error::SqlError;
 use crate::schemas;
 use crate::scope::Scope;
+use crate::user_types::UserType;
 use crate::view::View;
 use crate::view::provider::Listed;
 
@@ -82,6 +84,14 @@ impl LiveCatalog {
         View::find(&self.scope.catalog, name)
     }
 
+    /// The type of a name.
+    ///
+    /// # Errors
+    /// As [`UserType::of`].
+    pub(crate) fn user_type(&self, name: &str) -> Result<Option<UserType>, SqlError> {
+        UserType::find(&self.scope.catalog, name)
+    }
+
     fn find(&self, name: &str) -> Option<LiveTable> {
         if name == FOUND {
             let found = |schema| LiveTable { table: None, given: Some(1), schema };
@@ -104,7 +114,8 @@ impl LiveCatalog {
     /// A table of a snapshot that the database is built on.
     fn inherited(&self, name: &str) -> Option<LiveTable> {
         let table = self.scope.inherited(name)?;
-        Some(LiveTable { table: None, given: None, schema: table.arrow_schema() })
+        let schema = enums::inside(&table.arrow_schema());
+        Some(LiveTable { table: None, given: None, schema })
     }
 }
 
@@ -191,7 +202,7 @@ pub(crate) fn arrow_schema(schema: &Schema) -> SchemaRef {
 
 fn of_columns(columns: &[Column]) -> SchemaRef {
     let fields = columns.iter().map(atoll::arrow_field);
-    Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
+    enums::inside(&Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>())))
 }
 
 impl fmt::Debug for LiveTable {

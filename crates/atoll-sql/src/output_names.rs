@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType as ArrowType, FieldRef, Schema, SchemaRef};
+use arrow_schema::{DataType as ArrowType, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion::common::Result;
 use sqlparser::ast::{
     BinaryOperator, DataType as SqlType, Expr, FunctionArguments, Ident, ObjectName, Query, Select,
@@ -16,7 +16,7 @@ use sqlparser::ast::{
 };
 
 use crate::parse::MARK;
-use crate::{lengths, names, types};
+use crate::{enums, lengths, names, types};
 
 /// Gives names to the columns of a query, of its subqueries in FROM and of those behind WITH.
 pub(crate) fn give(statement: &mut Statement) {
@@ -41,7 +41,9 @@ pub(crate) fn without_marks(text: &str) -> String {
 /// A schema with the names and the extension types that a client sees.
 pub(crate) fn shown_schema(schema: &SchemaRef) -> SchemaRef {
     let is_as_it_is = |field: &FieldRef| {
-        !field.name().contains(MARK) && *field.data_type() != ArrowType::FixedSizeBinary(16)
+        !field.name().contains(MARK)
+            && *field.data_type() != ArrowType::FixedSizeBinary(16)
+            && enums::of(field.data_type()).is_none()
     };
     if schema.fields().iter().all(is_as_it_is) {
         return SchemaRef::clone(schema);
@@ -61,7 +63,11 @@ pub(crate) fn shown_batch(batch: RecordBatch) -> Result<RecordBatch> {
         return Ok(batch);
     }
     let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(array, field)| lengths::padded_array(array, field)).collect();
+    let columns = columns.map(|(array, field)| match array.data_type() {
+        ArrowType::Timestamp(TimeUnit::Second, _) => enums::array_outside(array),
+        _ => Ok(lengths::padded_array(array, field)),
+    });
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }

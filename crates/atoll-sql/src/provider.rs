@@ -16,6 +16,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::enums;
 use crate::prune;
 use crate::query_error::external;
 use crate::scan::SnapshotScan;
@@ -127,7 +128,7 @@ pub(crate) struct SnapshotProvider {
 impl SnapshotProvider {
     /// The provider for a table.
     pub(crate) fn new(snapshot: Snapshot, table: SnapshotTable) -> Self {
-        let schema = table.arrow_schema();
+        let schema = enums::inside(&table.arrow_schema());
         Self { snapshot, table, schema }
     }
 

@@ -23,6 +23,7 @@ use crate::provider::SnapshotCatalog;
 use crate::result::QueryResult;
 use crate::rules::prepare;
 use crate::stream::{Ahead, QueryStream, Work};
+use crate::user_types::{UserType, resolve};
 use crate::view::{View, expand};
 use crate::{clauses, depth, sequence, watch};
 
@@ -57,6 +58,7 @@ pub(crate) fn start(
     let engine = engine()?;
     let start = |mut statement| {
         check(&engine, &mut statement, &snapshot.tables())?;
+        resolve::statement(&mut statement, &|name| type_in(snapshot, name))?;
         let account = Account::default();
         start_on(&engine, snapshot, statement, (interrupt, &account), (Guards::With, Ahead::Few))
     };
@@ -105,6 +107,7 @@ fn bind_plain(
     interrupt: &Interrupt,
 ) -> Result<LogicalPlan, SqlError> {
     check(engine, &mut statement, &catalog.known())?;
+    resolve::statement(&mut statement, &|name| catalog.user_type(name))?;
     let mut settings = engine.settings(Arc::new(catalog), Guards::Without);
     settings.add_analyzer_rule(Arc::new(NowIsAParameter));
     let plan = async move { Ok(settings.optimize(&logical(&settings, statement).await?)?) };
@@ -131,6 +134,7 @@ fn run_plain(
     interrupt: &Interrupt,
 ) -> Result<QueryResult, SqlError> {
     check(engine, &mut statement, &snapshot.tables())?;
+    resolve::statement(&mut statement, &|name| type_in(snapshot, name))?;
     let attempt = |statement: Statement, guards: Guards| {
         let account = Account::default();
         start_on(engine, snapshot, statement, (interrupt, &account), (guards, Ahead::All))
@@ -171,6 +175,11 @@ fn start_on(
     let plan = watch::joins(plan, &flag)?;
     let work = Work { plan, context, snapshot: snapshot.clone(), flag };
     Ok(QueryStream::start(engine.threads(), work, interrupt.clone(), ahead))
+}
+
+/// The type of a name in a snapshot.
+fn type_in(snapshot: &Snapshot, name: &str) -> Result<Option<UserType>, SqlError> {
+    snapshot.object(name).map_or(Ok(None), |object| UserType::of(name, object.schema()))
 }
 
 /// Waits a moment for the threads of a failed query, which then return its memory.

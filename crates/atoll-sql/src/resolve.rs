@@ -10,10 +10,10 @@
 
 use atoll::Snapshot;
 use sqlparser::ast::{
-    AlterIndexOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CommentObject,
-    CopySource, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, ObjectType,
-    RenameTableNameKind, Spanned, Statement, TableConstraint, TableFactor, TableObject, Value,
-    visit_expressions_mut,
+    AlterColumnOperation, AlterIndexOperation, AlterTable, AlterTableOperation, ColumnDef,
+    ColumnOption, CommentObject, CopySource, DataType as SqlType, Expr, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind, Spanned, Statement,
+    TableConstraint, TableFactor, TableObject, TypedString, Value, visit_expressions_mut,
 };
 use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
@@ -261,6 +261,8 @@ impl Resolver<'_> {
                 create.constraints.iter_mut().try_for_each(|one| self.constraint(one))
             }
             Statement::CreateView(create) => self.new_name(&mut create.name),
+            Statement::CreateType { name, .. } => self.new_name(name),
+            Statement::AlterType(alter) => self.relation(&mut alter.name),
             Statement::AlterTable(alter) => self.alter(alter),
             Statement::CreateIndex(create) => {
                 self.relation(&mut create.table_name)?;
@@ -355,6 +357,10 @@ impl Resolver<'_> {
                 AlterTableOperation::AddConstraint { constraint, .. } => {
                     self.constraint(constraint)?;
                 }
+                AlterTableOperation::AlterColumn {
+                    op: AlterColumnOperation::SetDataType { data_type, .. },
+                    ..
+                } => self.data_type(data_type),
                 _ => {}
             }
         }
@@ -365,10 +371,24 @@ impl Resolver<'_> {
         if let Some(other) = like_clause::other_mut(column) {
             return self.relation(other);
         }
+        self.data_type(&mut column.data_type);
         column.options.iter_mut().try_for_each(|one| match &mut one.option {
             ColumnOption::ForeignKey(key) => self.relation(&mut key.foreign_table),
             _ => Ok(()),
         })
+    }
+
+    /// A type: those of SQL itself are of no schema.
+    fn data_type(&self, data_type: &mut SqlType) {
+        let SqlType::Custom(name, modifiers) = data_type else { return };
+        let [ident] = parts(name)[..] else { return };
+        let bare = names::fold(ident);
+        if !self.is_usual
+            && modifiers.is_empty()
+            && let Some(schema) = self.schemas.iter().find(|one| self.has(&flat(one, &bare)))
+        {
+            qualify(name, schema);
+        }
     }
 
     fn constraint(&self, constraint: &mut TableConstraint) -> Result<(), SqlError> {
@@ -399,6 +419,11 @@ impl Resolver<'_> {
         });
         let current = self.schemas.first().map(|schema| (*schema).to_owned());
         let _ = visit_expressions_mut(statement, |expr| {
+            if let Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) =
+                expr
+            {
+                self.data_type(data_type);
+            }
             if is_current_schema(expr) {
                 let value = current.clone().map_or(Value::Null, Value::SingleQuotedString);
                 *expr = call("current_schema", vec![Expr::value(value)]);

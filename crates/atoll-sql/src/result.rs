@@ -137,6 +137,14 @@ impl ShortRows {
     fn batch(&self, schema: &SchemaRef) -> RecordBatch {
         let column = |(at, field): (usize, &Arc<Field>)| -> ArrayRef {
             let values: Vec<&Value> = self.rows.iter().map(|row| &row[at]).collect();
+            if let DataType::Enum(labels) = self.columns.types[at] {
+                let codes = values.into_iter().map(|value| match value {
+                    Value::Int32(code) => Some(*code),
+                    _ => None,
+                });
+                return atoll::dictionary(codes.collect(), labels)
+                    .expect("a value has the type of its column");
+            }
             value::to_array(values.into_iter(), field.data_type())
                 .expect("a value has the type of its column")
         };

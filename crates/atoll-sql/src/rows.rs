@@ -97,6 +97,9 @@ impl Row<'_> {
     pub fn text(&self, at: usize) -> Result<&str, SqlError> {
         match self.values.get(at) {
             Some(Value::Text(text)) => Ok(text),
+            Some(Value::Int32(code)) if let DataType::Enum(labels) = self.types[at] => {
+                labels.label(*code).ok_or_else(|| self.cannot_hold(at, "&str"))
+            }
             Some(_) => Err(self.cannot_hold(at, "&str")),
             None => Err(self.no_column(at)),
         }
@@ -200,8 +203,9 @@ macro_rules! from_value {
         impl FromValue for $rust {
             const NAME: &'static str = stringify!($rust);
 
-            fn from_value(value: &Value, _: DataType) -> Option<Self> {
+            fn from_value(value: &Value, data_type: DataType) -> Option<Self> {
                 match value {
+                    _ if matches!(data_type, DataType::Enum(_)) => None,
                     $(Value::$variant(value) => Some(value.clone().into()),)+
                     _ => None,
                 }
@@ -222,6 +226,7 @@ impl FromValue for f64 {
             (Value::Float64(value), _) => *value,
             (Value::Float32(value), _) => f64::from(*value),
             (Value::Int16(value), _) => f64::from(*value),
+            (Value::Int32(_), DataType::Enum(_)) => return None,
             (Value::Int32(value), _) => f64::from(*value),
             (Value::Decimal(digits), DataType::Decimal { scale, .. }) => {
                 literal::decimal_to_float(*digits, scale)
@@ -238,6 +243,9 @@ impl FromValue for String {
         match value {
             Value::Text(text) => Some(text.clone()),
             Value::Decimal(_) => Literal::of(value.clone(), data_type).to_text(),
+            Value::Int32(code) if let DataType::Enum(labels) = data_type => {
+                labels.label(*code).map(str::to_owned)
+            }
             _ => None,
         }
     }

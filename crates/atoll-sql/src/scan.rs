@@ -1,8 +1,9 @@
 //! Reading a table of a snapshot: one record batch for each segment, its buffers the snapshot's.
 //!
 //! `SCAN-1`: the bytes of a column are copied only if deleted rows are scattered between present
-//! ones; adjacent rows are slices of the segment. `SCAN-2`: the scan checks before each segment
-//! that the snapshot is still valid, so a query on an expired one ends with an error.
+//! ones, and where it is an enum (`ENUM-1`); adjacent rows are slices of the segment. `SCAN-2`: the
+//! scan checks before each segment that the snapshot is still valid, so a query on an expired one
+//! ends with an error.
 
 use std::fmt;
 use std::ops::Range;
@@ -27,6 +28,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
 
+use crate::enums;
 use crate::query_error::external;
 
 /// Most runs of present rows that become slices; with more, rows are gathered.
@@ -298,8 +300,11 @@ impl SegmentReader {
         let columns = self
             .projection
             .iter()
-            .map(|column| segment.array(*column))
-            .collect::<std::result::Result<Vec<_>, _>>()
+            .zip(self.schema.fields())
+            .map(|(column, field)| {
+                Ok(enums::array_inside(segment.array(*column)?, field.data_type()))
+            })
+            .collect::<std::result::Result<Vec<_>, atoll::Error>>()
             .map_err(external)?;
         let Some(presence) = segment.presence() else {
             return Ok(vec![self.batch(columns, segment.slots())?]);

@@ -11,7 +11,7 @@ use atoll::{DataType, Value};
 pub(crate) use crate::calendar::DAY_US;
 use crate::calendar::{date_parts, timestamp_and_zone};
 pub(crate) use crate::written::{digits, quote};
-use crate::{clock, lengths, uuid, zone};
+use crate::{clock, enums, lengths, uuid, zone};
 
 /// Reads a value of a type.
 ///
@@ -41,6 +41,7 @@ pub(crate) fn parse(text: &str, data_type: DataType) -> Result<Value, String> {
         DataType::TimestampTz => zone::parse(text).map(Value::Timestamp),
         DataType::Time => time(text).map(Value::Int64),
         DataType::Uuid => uuid::parse(text.trim()).map(|bytes| Value::Binary(bytes.to_vec())),
+        DataType::Enum(labels) => enums::parse(text, labels).map(Value::Int32),
         DataType::Binary => bytes(text).map(Value::Binary),
         DataType::FixedBinary(width) => {
             let bytes = bytes(text)?;

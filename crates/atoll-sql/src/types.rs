@@ -6,7 +6,7 @@ use atoll::{BINARY, CHARACTERS_MAX, DataType};
 use sqlparser::ast::{CharacterLength, DataType as SqlType, ExactNumberInfo, TimezoneInfo};
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::lengths;
+use crate::{enums, lengths};
 
 /// Most digits of a decimal.
 const DECIMAL_PRECISION_MAX: u8 = 38;
@@ -56,7 +56,10 @@ pub(crate) fn column_type(name: &SqlType) -> Result<DataType, SqlError> {
         SqlType::Binary(Some(width)) => {
             DataType::FixedBinary(u32::try_from(*width).unwrap_or(u32::MAX))
         }
-        other => return Err(unknown(other)),
+        other => match enums::of_marked(other) {
+            Some(labels) => DataType::Enum(labels),
+            None => return Err(unknown(other)),
+        },
     })
 }
 
@@ -148,8 +151,19 @@ fn decimal(info: &ExactNumberInfo) -> Result<DataType, SqlError> {
     }
 }
 
+/// The types that there are.
+const TYPES: &str = "the types are smallint, integer, bigint, real, double precision, boolean, \
+                     date, timestamp, timestamptz, time, decimal(p,s), text, varchar(n), char(n), \
+                     uuid, bytea, binary(n), and those of CREATE TYPE";
+
 /// The error for a type that no column can have.
 fn unknown(name: &SqlType) -> SqlError {
+    if let SqlType::Custom(custom, _) = name {
+        let message = format!("type \"{custom}\" does not exist");
+        return SqlError::new(SqlErrorKind::Schema, message)
+            .with_cause(Cause::UnknownObject)
+            .with_hint(Some(TYPES.to_owned()));
+    }
     let hint = match name {
         SqlType::Timestamp(..) | SqlType::Time(..) => {
             "use timestamp, timestamptz or time, which keep microseconds"
@@ -158,11 +172,7 @@ fn unknown(name: &SqlType) -> SqlError {
         SqlType::Binary(None) | SqlType::Varbinary(_) | SqlType::Blob(_) => {
             "use bytea, or binary(n) for exactly n bytes"
         }
-        _ => {
-            "the types are smallint, integer, bigint, real, double precision, boolean, date, \
-             timestamp, timestamptz, time, decimal(p,s), text, varchar(n), char(n), uuid, bytea \
-             and binary(n)"
-        }
+        _ => TYPES,
     };
     SqlError::unsupported(format!("a column cannot have the type {name}"))
         .with_hint(Some(hint.to_owned()))
@@ -187,6 +197,7 @@ pub(crate) fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
         }
         ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Binary,
+        ArrowType::Timestamp(TimeUnit::Second, Some(_)) => DataType::Enum(enums::of(arrow)?),
         _ => return None,
     })
 }
@@ -200,6 +211,7 @@ pub(crate) fn of_field(field: &Field) -> Option<DataType> {
         ArrowType::FixedSizeBinary(width) if *width != 16 => {
             u32::try_from(*width).ok().map(DataType::FixedBinary)
         }
+        ArrowType::Dictionary(..) => enums::of_field(field).map(DataType::Enum),
         arrow => lengths::character(field).map(DataType::Char).or_else(|| of_arrow(arrow)),
     }
 }
@@ -217,6 +229,9 @@ pub(crate) fn shown(field: &Field) -> String {
 
 /// A field of a result as a client sees it.
 pub(crate) fn shown_field(field: &Field, name: &str) -> Field {
+    if let Some(labels) = enums::of(field.data_type()) {
+        return enums::shown(name, labels, field.is_nullable());
+    }
     let plain = Field::new(name, field.data_type().clone(), field.is_nullable());
     let plain = plain.with_metadata(field.metadata().clone());
     if *field.data_type() == ArrowType::FixedSizeBinary(16) && field.extension_type_name().is_none()
@@ -227,8 +242,13 @@ pub(crate) fn shown_field(field: &Field, name: &str) -> Field {
     plain
 }
 
-/// The Arrow type of a column's values.
-pub(crate) use atoll::arrow_type as to_arrow;
+/// The Arrow type of a column's values inside a plan.
+pub(crate) fn to_arrow(data_type: DataType) -> ArrowType {
+    match data_type {
+        DataType::Enum(labels) => enums::arrow(labels),
+        other => atoll::arrow_type(other),
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,12 +6,17 @@
 
 use std::fmt;
 
+use crate::labels::Labels;
+
 /// Widest fixed-size binary, in bytes.
 pub const FIXED_BINARY_BYTES_MAX: u32 = 4096;
 /// Highest limit of the characters of a text, as in PostgreSQL.
 pub const CHARACTERS_MAX: u32 = 10_485_760;
 /// Microseconds of a day; a time of day may be this number, 24:00.
 pub const DAY_MICROS: i64 = 86_400_000_000;
+
+/// The kind of an enum in the directory.
+pub(crate) const ENUM: u8 = 32;
 
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,9 +63,27 @@ pub enum DataType {
     Time,
     /// A UUID, 16 bytes in the order in which it is written.
     Uuid,
+    /// One of some labels, 32 bits (`LABELS-1`).
+    Enum(Labels),
 }
 
 impl DataType {
+    /// Whether a value of the type may be stored as this number of 32 bits.
+    pub(crate) fn has_number(self, number: i32) -> bool {
+        match self {
+            Self::Enum(labels) => labels.label(number).is_some(),
+            _ => true,
+        }
+    }
+
+    /// Bytes of the definition that the directory keeps of the type.
+    pub(crate) fn definition_bytes(self) -> usize {
+        match self {
+            Self::Enum(labels) => labels.text().len(),
+            _ => 0,
+        }
+    }
+
     /// The type with the values and the layout that this one has (`TYPE-1`).
     pub const fn stored_as(self) -> Self {
         match self {
@@ -68,6 +91,7 @@ impl DataType {
             Self::TimestampTz => Self::Timestamp,
             Self::Time => Self::Int64,
             Self::Uuid => Self::FixedBinary(16),
+            Self::Enum(_) => Self::Int32,
             other => other,
         }
     }
@@ -112,7 +136,8 @@ impl DataType {
         }
     }
 
-    /// The code of the type in the directory: kind and parameter.
+    /// The code of the type in the directory: kind and parameter. That of an enum, the bytes of its
+    /// definition, does not tell it.
     pub(crate) const fn encode(self) -> (u8, u32) {
         match self {
             Self::Int16 => (1, 0),
@@ -132,6 +157,7 @@ impl DataType {
             Self::TimestampTz => (15, 0),
             Self::Time => (16, 0),
             Self::Uuid => (17, 0),
+            Self::Enum(_) => (ENUM, u32::MAX),
         }
     }
 
@@ -205,6 +231,7 @@ impl fmt::Display for DataType {
             Self::TimestampTz => f.write_str("timestamp with time zone"),
             Self::Time => f.write_str("time"),
             Self::Uuid => f.write_str("uuid"),
+            Self::Enum(labels) => f.write_str(&labels.shown()),
         }
     }
 }

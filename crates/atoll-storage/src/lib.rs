@@ -18,6 +18,7 @@ mod flat;
 pub mod image;
 pub mod index;
 pub mod key;
+pub mod labels;
 pub mod layout;
 pub mod ordered;
 pub mod reader;

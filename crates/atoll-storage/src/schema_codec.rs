@@ -5,9 +5,12 @@
 //! u32 key columns | u32 position × key columns
 //! declared                                              name, declared = u32 bytes, UTF-8
 //! ```
-//! Earlier versions have left the last part away.
+//! Earlier versions have left the last part away. The parameter of an enum is the length of its
+//! definition (`LABELS-2`), which is between the parameter and the name.
 //! All integers are little-endian. The bytes come from shared memory, so decoding trusts nothing.
 
+use crate::data_type::ENUM;
+use crate::labels::{LABELS_BYTES_MAX, Labels};
 use crate::types::{
     COLUMNS_MAX, Column, DECLARED_BYTES_MAX, DataType, NAME_BYTES_MAX, OBJECT_NAME_BYTES_MAX,
     Schema,
@@ -25,7 +28,10 @@ pub fn encode(name: &str, schema: &Schema) -> Vec<u8> {
     for column in schema.columns() {
         let (kind, parameter) = column.data_type.encode();
         out.extend([kind, u8::from(column.nullable)]);
-        out.extend(parameter.to_le_bytes());
+        match column.data_type {
+            DataType::Enum(labels) => text(&mut out, labels.text()),
+            _ => out.extend(parameter.to_le_bytes()),
+        }
         text(&mut out, &column.name);
     }
     out.extend((schema.primary_key().len() as u32).to_le_bytes());
@@ -52,7 +58,10 @@ pub fn decode(bytes: &[u8]) -> Option<(String, Schema)> {
             1 => true,
             _ => return None,
         };
-        let data_type = DataType::decode(kind, input.u32()?)?;
+        let data_type = match kind {
+            ENUM => DataType::Enum(Labels::of_text(&input.text(LABELS_BYTES_MAX)?)?),
+            kind => DataType::decode(kind, input.u32()?)?,
+        };
         columns.push(Column { name: input.text(NAME_BYTES_MAX)?, data_type, nullable });
     }
     let keys = input.u32()? as usize;
@@ -103,6 +112,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    /// A name and two labels.
+    const MOOD: &str = "mood\u{1}sad\u{1}happy";
+
     fn sample() -> Vec<u8> {
         let schema = Schema::new(
             vec![
@@ -114,6 +126,7 @@ mod tests {
                 Column::nullable("at", DataType::TimestampTz),
                 Column::nullable("clock", DataType::Time),
                 Column::nullable("token", DataType::Uuid),
+                Column::nullable("mood", DataType::Enum(Labels::of_text(MOOD).unwrap())),
             ],
             &["id"],
         );

@@ -7,9 +7,8 @@
 
 pub use crate::data_type::{CHARACTERS_MAX, DAY_MICROS, DataType, FIXED_BINARY_BYTES_MAX};
 use crate::error::StorageError;
+pub use crate::labels::NAME_BYTES_MAX;
 
-/// Longest table or column name, in bytes.
-pub const NAME_BYTES_MAX: usize = 128;
 /// Longest name of a table or another object, with the mark of a hidden one.
 pub const OBJECT_NAME_BYTES_MAX: usize = NAME_BYTES_MAX + MARK.len_utf8();
 /// Stands before the kind of an object that is no table, and before a hidden name.
@@ -82,13 +81,13 @@ impl Value {
         match (self, data_type.stored_as()) {
             (Self::Null, _)
             | (Self::Int16(_), DataType::Int16)
-            | (Self::Int32(_), DataType::Int32)
             | (Self::Float32(_), DataType::Float32)
             | (Self::Float64(_), DataType::Float64)
             | (Self::Bool(_), DataType::Bool)
             | (Self::Date(_), DataType::Date)
             | (Self::Timestamp(_), DataType::Timestamp)
             | (Self::Binary(_), DataType::Binary) => true,
+            (Self::Int32(value), DataType::Int32) => data_type.has_number(*value),
             (Self::Decimal(digits), DataType::Decimal { precision, .. }) => {
                 digits.unsigned_abs() < 10u128.pow(u32::from(precision))
             }
@@ -175,7 +174,7 @@ impl Column {
     /// further check (length, digits).
     fn plain_kinds(&self) -> Kinds {
         let one = match self.data_type.stored_as() {
-            _ if self.data_type == DataType::Time => None,
+            _ if matches!(self.data_type, DataType::Time | DataType::Enum(_)) => None,
             DataType::Int16 => Some(Value::Int16(0)),
             DataType::Int32 => Some(Value::Int32(0)),
             DataType::Int64 => Some(Value::Int64(0)),
@@ -220,6 +219,13 @@ impl Schema {
                 "a table has at most {COLUMNS_MAX} columns, not {}; the first too many is \"{}\"",
                 columns.len(),
                 first.name
+            ));
+        }
+        let labels_bytes: usize = columns.iter().map(|one| one.data_type.definition_bytes()).sum();
+        if labels_bytes > DECLARED_BYTES_MAX {
+            return fault(format!(
+                "the labels of the columns of a table take {DECLARED_BYTES_MAX} bytes at most, not \
+                 {labels_bytes}"
             ));
         }
         let is_keyless = *primary_key == [ROW_NUMBER] && columns.last() == Some(&row_number());

@@ -16,12 +16,13 @@ use arrow_array::types::{
     TimestampMicrosecondType,
 };
 use arrow_array::{
-    ArrayRef, BooleanArray, Decimal128Array, FixedSizeBinaryArray, GenericByteViewArray,
-    PrimitiveArray, TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
+    GenericByteViewArray, PrimitiveArray, StringArray, TimestampMicrosecondArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{ArrowError, Field, TimeUnit};
+use atoll_storage::labels::Labels;
 use atoll_storage::reader::{ColumnView, Span};
 use atoll_storage::undo::{Entry, Was};
 use atoll_storage::{Column, DataType, StorageError};
@@ -53,6 +54,10 @@ pub fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
         }
         DataType::Time => arrow_schema::DataType::Time64(TimeUnit::Microsecond),
         DataType::Uuid => arrow_schema::DataType::FixedSizeBinary(16),
+        DataType::Enum(_) => arrow_schema::DataType::Dictionary(
+            Box::new(arrow_schema::DataType::Int32),
+            Box::new(arrow_schema::DataType::Utf8),
+        ),
     }
 }
 
@@ -62,6 +67,9 @@ pub const UTC: &str = "UTC";
 pub const CHARACTER: &str = "atoll.character";
 /// The extension type of a field of `binary(16)`, which could be taken for that of a UUID.
 pub const BINARY: &str = "atoll.binary";
+/// The extension type of a field of an enum, which has its name and its labels, each behind a
+/// control character U+0001, as its metadata.
+pub const ENUM: &str = "atoll.enum";
 /// Arrow's own extension type of UUIDs.
 pub const UUID: &str = "arrow.uuid";
 
@@ -72,11 +80,25 @@ pub fn arrow_field(column: &Column) -> Field {
         DataType::Uuid => (UUID, None),
         DataType::FixedBinary(16) => (BINARY, None),
         DataType::Char(characters) => (CHARACTER, Some(characters.to_string())),
+        DataType::Enum(labels) => (ENUM, Some(labels.text().to_owned())),
         _ => return field,
     };
+    let field = if name == ENUM { field.with_dict_is_ordered(true) } else { field };
     let name = (EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
     let parameter = parameter.map(|text| (EXTENSION_TYPE_METADATA_KEY.to_owned(), text));
     field.with_metadata([name].into_iter().chain(parameter).collect())
+}
+
+/// Values of an enum as an array, from their keys (`LABELS-1`).
+///
+/// # Errors
+/// A key that is none of a label.
+pub fn dictionary(
+    keys: PrimitiveArray<Int32Type>,
+    labels: Labels,
+) -> std::result::Result<ArrayRef, ArrowError> {
+    let labels = StringArray::from_iter_values(labels.labels());
+    Ok(Arc::new(DictionaryArray::try_new(keys, Arc::new(labels))?))
 }
 
 /// Sets a bit of an Arrow bitmap.
@@ -193,6 +215,12 @@ impl ColumnSource {
         Ok(match self.column.data_type.stored_as() {
             _ if self.column.data_type == DataType::Time => {
                 self.primitive::<Time64MicrosecondType>(slots)?
+            }
+            DataType::Int32 if let DataType::Enum(labels) = self.column.data_type => {
+                let keys = ScalarBuffer::<i32>::new(self.values_buffer()?, 0, slots);
+                let array = PrimitiveArray::<Int32Type>::try_new(keys, self.nulls(slots)?)
+                    .and_then(|keys| dictionary(keys, labels));
+                array.map_err(|error| self.damaged(&error))?
             }
             DataType::Int16 => self.primitive::<Int16Type>(slots)?,
             DataType::Int32 => self.primitive::<Int32Type>(slots)?,

@@ -54,6 +54,7 @@ pub use atoll_machine as machine;
 pub use atoll_memory::MemoryError;
 pub use atoll_memory::lease::{LeaseError, NameState, RefusalCode, RuntimeDir};
 pub use atoll_storage::key::display as display_values;
+pub use atoll_storage::labels::{LABEL_BYTES_MAX, Labels};
 pub use atoll_storage::types::{CHARACTERS_MAX, COLUMNS_MAX, DAY_MICROS};
 pub use atoll_storage::{Column, DataType, ROW_NUMBER, SEGMENT_ROWS, Schema, StorageError, Value};
 pub use atoll_txn::{
@@ -70,7 +71,7 @@ pub use durable::inspect;
 pub use durable::{BackupReport, CheckpointReport, RecoveryReport};
 pub use error::{Error, Expiry, RestoreError, Result, TxnError, TxnResult};
 pub use evictor::Budget;
-pub use export::{BINARY, CHARACTER, UTC, UUID, arrow_field, arrow_type};
+pub use export::{BINARY, CHARACTER, ENUM, UTC, UUID, arrow_field, arrow_type, dictionary};
 pub use lanes::{Lanes, Request};
 pub use leases::{SnapshotInfo, Status};
 pub use load::ArrowRows;

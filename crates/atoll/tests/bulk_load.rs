@@ -99,6 +99,7 @@ fn all_types() -> Schema {
         ("n", DataType::TimestampTz),
         ("o", DataType::Time),
         ("p", DataType::Uuid),
+        ("q", DataType::Enum(labels())),
     ];
     let mut columns = vec![Column::new("text", DataType::Text), Column::new("id", DataType::Int64)];
     for (name, data_type) in types {
@@ -106,6 +107,10 @@ fn all_types() -> Schema {
     }
     columns.push(Column::new("flag", DataType::Bool));
     Schema::new(columns, &["id", "text"]).unwrap()
+}
+
+fn labels() -> atoll::Labels {
+    atoll::Labels::new("mood", &["sad", "ok", "happy"].map(str::to_owned)).unwrap()
 }
 
 fn text(row: i64) -> String {
@@ -134,6 +139,7 @@ fn row(number: i64) -> Vec<Value> {
         or_null(3, Value::Timestamp(number * 1_000_003)),
         or_null(4, Value::Int64(number * 1_000_003 % 86_400_000_001)),
         or_null(0, Value::Binary(vec![number as u8; 16])),
+        or_null(1, Value::Int32((number % 3) as i32)),
         Value::Bool(number % 2 == 0),
     ]
 }
@@ -187,6 +193,10 @@ fn arrays(schema: &Schema, rows: &[Vec<Value>]) -> ArrowRows {
                 Arc::new(array.with_timezone("UTC"))
             }
             DataType::Time => primitives::<Time64MicrosecondType>(rows, at, get!(Value::Int64)),
+            DataType::Enum(labels) => {
+                let codes = rows.iter().map(|row| get!(Value::Int32)(&row[at]));
+                atoll::dictionary(codes.collect(), labels).unwrap()
+            }
             DataType::Decimal { precision, scale } => {
                 let array = rows.iter().map(|row| get!(Value::Decimal)(&row[at]));
                 let array = array.collect::<PrimitiveArray<Decimal128Type>>();

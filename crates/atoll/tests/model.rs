@@ -43,7 +43,12 @@ fn types() -> Vec<DataType> {
         DataType::TimestampTz,
         DataType::Time,
         DataType::Uuid,
+        DataType::Enum(labels()),
     ]
+}
+
+fn labels() -> atoll::Labels {
+    atoll::Labels::new("mood", &["sad", "ok", "happy"].map(str::to_owned)).unwrap()
 }
 
 /// Two key columns, an integer and a text that is sometimes long; then every type, nullable and
@@ -69,6 +74,7 @@ fn value(data_type: DataType, seed: u64) -> Value {
     match data_type.stored_as() {
         _ if data_type == DataType::Time => Value::Int64((seed % 86_400_000_001) as i64),
         DataType::Int16 => Value::Int16(seed as i16),
+        _ if matches!(data_type, DataType::Enum(_)) => Value::Int32((seed % 3) as i32),
         DataType::Int32 => Value::Int32((seed << 3) as i32),
         DataType::Int64 => match seed % 16 {
             0 => Value::Int64(i64::MIN),

@@ -3,6 +3,7 @@
 use arrow_array::RecordBatch;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
+use atoll::Labels;
 use atoll_sql::show_moment;
 
 use crate::error::CliError;
@@ -95,6 +96,11 @@ pub fn sql_type(field: &Field) -> String {
     let data_type = field.data_type();
     if field.extension_type_name() == Some(atoll::CHARACTER) {
         return format!("character({})", field.extension_type_metadata().unwrap_or_default());
+    }
+    if field.extension_type_name() == Some(atoll::ENUM)
+        && let Some(labels) = field.extension_type_metadata().and_then(Labels::of_text)
+    {
+        return labels.shown();
     }
     let name = match data_type {
         DataType::Null => "unknown",

@@ -13,7 +13,7 @@ use crate::shell::{Flow, Shell, describe, objects};
 use crate::size;
 
 /// Each command with its arguments, and what it does.
-pub const COMMANDS: [(&str, &str); 19] = [
+pub const COMMANDS: [(&str, &str); 20] = [
     (r"\?", "this help"),
     (r"\backup DIR", "a copy of the database in an empty folder, as it is now"),
     (r"\bind [VALUE] …", r"values of $1, $2, … in the next statement; \N is NULL"),
@@ -21,6 +21,7 @@ pub const COMMANDS: [(&str, &str); 19] = [
     (r"\d [TABLE]", r"the tables, or the columns and key of one; \d+ with comments"),
     (r"\di", r"the indexes; \di+ with comments"),
     (r"\ds", "the sequences"),
+    (r"\dT", "the types of CREATE TYPE, with their labels"),
     (r"\dv", r"the views; \dv+ with comments and queries"),
     (r"\health", "problems of its files, if there are any"),
     (r"\i FILE", "run the statements of a file"),
@@ -88,6 +89,8 @@ pub enum Described {
     Views,
     /// All indexes.
     Indexes,
+    /// All types that statements have defined.
+    Types,
     /// All sequences.
     Sequences,
 }
@@ -186,6 +189,7 @@ fn described(name: &str, arguments: &[&str]) -> Result<Meta> {
         (r"\dv", []) => Described::Views,
         (r"\di", []) => Described::Indexes,
         (r"\ds", []) => Described::Sequences,
+        (r"\dT", []) => Described::Types,
         _ => return Err(misunderstood(plain)),
     };
     Ok(Meta::Describe { what, more })
@@ -266,6 +270,7 @@ pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
                 Described::Views => objects::views(session, output, more)?,
                 Described::Indexes => objects::indexes(session, output, more)?,
                 Described::Sequences => objects::sequences(session, output)?,
+                Described::Types => objects::types(session, output)?,
             }
         }
         Meta::Timing(value) => {

@@ -1,7 +1,7 @@
-//! The output of `\dv`, `\di` and `\ds`, and what `\d` says of views and of comments.
+//! The output of `\dv`, `\di`, `\ds` and `\dT`, and what `\d` says of views and of comments.
 
 use atoll::IndexSpec;
-use atoll_sql::{Comments, View};
+use atoll_sql::{Comments, UserType, View};
 use serde::Serialize;
 
 use crate::error::Result;
@@ -35,6 +35,12 @@ struct IndexJson<'a> {
 #[derive(Serialize)]
 struct SequenceJson<'a> {
     sequence: &'a str,
+}
+
+#[derive(Serialize)]
+struct TypeJson<'a> {
+    r#type: &'a str,
+    labels: &'a [String],
 }
 
 fn json<'a>(name: &'a str, view: &'a View, comments: Comments) -> Result<ViewJson<'a>> {
@@ -118,6 +124,23 @@ pub fn sequences(session: &Session, output: &mut Output) -> Result<()> {
     write(&grid, output, "no sequences")
 }
 
+/// Writes the list of types.
+///
+/// # Errors
+/// Those of asking the session and of writing.
+pub fn types(session: &Session, output: &mut Output) -> Result<()> {
+    let mut grid = Grid::new([("type", Align::Left), ("labels", Align::Left)]);
+    for (name, schema) in session.objects("enum")? {
+        let Some(UserType::Enum(labels)) = UserType::of(&name, &schema)? else { continue };
+        let labels = labels.labels();
+        match output.json {
+            true => output.json(&TypeJson { r#type: &name, labels })?,
+            false => grid.push(vec![Some(name), Some(labels.join(", "))]),
+        }
+    }
+    write(&grid, output, "no types yet; CREATE TYPE makes one")
+}
+
 /// Writes the columns of a view; with `more`, also its comments and its query.
 ///
 /// # Errors
@@ -175,7 +198,7 @@ pub fn comment(output: &mut Output, comments: &Comments) -> Result<()> {
 /// # Errors
 /// Those of asking the session and of writing.
 pub fn beside_tables(session: &Session, output: &mut Output) -> Result<()> {
-    for (kind, title) in [("view", "Views"), ("sequence", "Sequences")] {
+    for (kind, title) in [("view", "Views"), ("sequence", "Sequences"), ("enum", "Types")] {
         let names: Vec<_> = session.objects(kind)?.into_iter().map(|(name, _)| name).collect();
         if !names.is_empty() {
             output.line(&format!("{title}: {}", names.join(", ")))?;

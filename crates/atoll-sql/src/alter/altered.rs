@@ -1,6 +1,6 @@
 //! A table as `ALTER TABLE` makes it, and what of it has another name then.
 
-use atoll::Table;
+use atoll::{DataType, Table};
 use sqlparser::ast::Expr;
 
 use crate::comments::Comments;
@@ -62,7 +62,11 @@ pub(super) fn kept_columns(old: &Table, shape: &TableShape) -> Vec<Kept> {
         let origin = one.origin.as_ref()?;
         let mut before = old.schema().columns().iter();
         let before = before.find(|column| column.name == *origin)?;
-        let has_other_type = before.data_type != one.column.data_type;
+        let is_enum = |data_type| matches!(data_type, DataType::Enum(_));
+        // That of an enum which is altered stays the same type.
+        let is_altered =
+            one.using.is_none() && is_enum(before.data_type) && is_enum(one.column.data_type);
+        let has_other_type = before.data_type != one.column.data_type && !is_altered;
         Some(Kept { old: origin.clone(), new: one.column.name.clone(), has_other_type })
     });
     kept.collect()

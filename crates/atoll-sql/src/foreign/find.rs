@@ -328,6 +328,8 @@ pub(crate) fn are_comparable(child: DataType, parent: DataType) -> bool {
         T::Text | T::Varchar(_) => matches!(child, T::Text | T::Varchar(_)),
         T::Char(_) => matches!(child, T::Char(_)),
         T::Binary | T::FixedBinary(_) => matches!(child, T::Binary | T::FixedBinary(_)),
+        // While a type is altered, one of them has the labels of before.
+        T::Enum(parent) => matches!(child, T::Enum(child) if child.name() == parent.name()),
         _ => child == parent,
     }
 }

@@ -11,10 +11,10 @@ use arrow_array::builder::{BinaryViewBuilder, FixedSizeBinaryBuilder, StringView
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
+    Int64Type, Time64MicrosecondType, TimestampMicrosecondType, TimestampSecondType,
 };
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
-use arrow_schema::{ArrowError, DataType as ArrowType};
+use arrow_schema::{ArrowError, DataType as ArrowType, TimeUnit};
 use atoll::{DataType, Value};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{
@@ -252,6 +252,13 @@ fn array(from: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
             Value::Date(v) => Some(v),
             _ => None,
         })?)),
+        ArrowType::Timestamp(TimeUnit::Second, zone) => {
+            let codes = rows.primitives::<TimestampSecondType>(|v| match v {
+                Value::Int32(v) => Some(v.into()),
+                _ => None,
+            })?;
+            keep(Arc::new(codes.with_timezone_opt(zone.clone())))
+        }
         ArrowType::Timestamp(_, zone) => {
             let moments = rows.primitives::<TimestampMicrosecondType>(|v| match v {
                 Value::Timestamp(v) => Some(v),

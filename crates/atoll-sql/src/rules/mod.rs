@@ -7,8 +7,9 @@
 //! functions that `INSERT` and `UPDATE` use for single values.
 //!
 //! In reading order: [`number`] (types of numbers), [`scalar`], [`arith`] and [`absolute`]
-//! (operators), [`cast`], [`temporal`] (dates and times), [`typed`], [`operands`], [`common_type`]
-//! and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of arrays), [`analyze`]
+//! (operators), [`cast`], [`temporal`] (dates and times), [`enums`], [`typed`], [`operands`],
+//! [`common_type`] and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of
+//! arrays), [`analyze`]
 //! (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and ALL of
 //! subqueries), [`functions`] (of single values), [`sum`], [`extreme`], [`spread`] and [`ranked`]
 //! (aggregates), [`prepare`], [`spelled`], [`rows`], [`merging`] and [`grouped`] (rewriting before
@@ -21,6 +22,7 @@ pub(crate) mod at_zone;
 pub(crate) mod canonical;
 pub(crate) mod cast;
 pub(crate) mod common_type;
+pub(crate) mod enums;
 pub(crate) mod extreme;
 pub(crate) mod frame;
 pub(crate) mod functions;

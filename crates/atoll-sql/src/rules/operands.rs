@@ -13,7 +13,7 @@ use super::canonical::canonical;
 use super::number::{DIGITS_MAX, Number, Operation};
 use super::temporal::{self, TIMESTAMP};
 use super::typed::{Typed, resolved};
-use super::{cast, moments, plan_error};
+use super::{cast, enums, moments, plan_error};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::query_error::external;
 use crate::{text, types};
@@ -44,6 +44,7 @@ pub(crate) fn again(settled: &Arithmetic, left: Typed, right: Typed) -> Result<E
 
 /// An arithmetic operator.
 pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
+    enums::check_operator(&left, op, &right)?;
     let (left, right) = resolved(left, right)?;
     let operation = operation(op);
     if let (Some(_), Some(_)) = (left.number(), right.number()) {
@@ -123,6 +124,9 @@ pub(crate) fn bitwise(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
 pub(crate) fn negative(side: Typed) -> Result<Expr> {
     let side = side.narrowed()?;
     match side.number() {
+        _ if enums::labels_of(&side).is_some() => {
+            Err(enums::no_operator(format!("- {} has no meaning", side.type_name())))
+        }
         Some(number @ (Number::Int16 | Number::Int32 | Number::Int64)) => {
             let zero = Typed::of(lit(0i64), ArrowType::Int64);
             numeric(zero.into_type(&number.arrow())?, Operation::Subtract, side)

@@ -13,7 +13,7 @@ use super::number::Operation;
 use super::operands::{arithmetic, comparison};
 use super::temporal;
 use super::typed::{Typed, resolved};
-use super::{lengths, moments, plan_error};
+use super::{enums, lengths, moments, plan_error};
 use crate::error::SqlErrorKind;
 
 /// Gives quoted literals the type of the other side while a statement is planned: the planner would
@@ -56,7 +56,10 @@ impl ExprPlanner for QuotedLiterals {
             a.result(operation, b).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
         }
         let is_new = |side: &Typed| {
-            side.arrow == temporal::TIME || side.arrow == temporal::instant() || side.is_uuid()
+            side.arrow == temporal::TIME
+                || side.arrow == temporal::instant()
+                || side.is_uuid()
+                || enums::labels_of(side).is_some()
         };
         if let Some(op) = compared(&raw.op)
             && (is_new(&left) || is_new(&right))
@@ -69,6 +72,7 @@ impl ExprPlanner for QuotedLiterals {
                 Operation::Add => Operator::Plus,
                 _ => Operator::Minus,
             };
+            enums::check_operator(&left, op, &right)?;
             let is_sum = matches!(operation, Operation::Add | Operation::Subtract);
             // The planner does not know them.
             if let Some(moved) = is_sum.then(|| moments::arithmetic(&left, op, &right)).flatten() {

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 use super::cast;
 use super::number::{DIGITS_MAX, Number};
 use crate::wording::in_sql;
-use crate::{lengths, text, types};
+use crate::{enums, lengths, text, types};
 
 /// An expression and its type.
 #[derive(Debug, Clone)]
@@ -78,6 +78,7 @@ impl Typed {
     /// The family of types that can be compared and merged with each other, where it is known.
     pub(super) fn family(&self) -> Option<u8> {
         Some(match &self.arrow {
+            arrow if enums::of(arrow).is_some() => 8,
             _ if self.number().is_some() => 0,
             _ if self.is_text() => 1,
             ArrowType::Date32 | ArrowType::Timestamp(..) => 2,
@@ -95,6 +96,7 @@ impl Typed {
     pub(super) fn is_apart_from(&self, other: &Self) -> bool {
         match (self.family(), other.family()) {
             (Some(4), Some(7)) | (Some(7), Some(4)) => false,
+            (Some(8), Some(8)) => self.arrow != other.arrow,
             (Some(a), Some(b)) => a != b,
             _ => false,
         }

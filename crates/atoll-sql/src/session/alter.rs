@@ -9,7 +9,7 @@ use sqlparser::tokenizer::Span;
 
 use super::views::become_all;
 use super::{Outcome, SqlSession, Target};
-use crate::alter::{Alteration, Altered, index_name, unknown};
+use crate::alter::{Alteration, Altered, in_passes, index_name, unknown};
 use crate::ddl::NewTable;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
@@ -21,6 +21,7 @@ use crate::sequence::context::{self, Own};
 use crate::sequence::owned::{Changed, change, create, owned, use_asked};
 use crate::short::run::Stop;
 use crate::short::scalar::{Began, Surroundings};
+use crate::user_types::{UserType, resolve, use_types};
 use crate::view::View;
 use crate::view::follow::{self, Reshaped};
 use crate::{comments, names};
@@ -58,8 +59,10 @@ impl SqlSession {
                 return self.set_schema(&name, &new, TAG);
             }
         }
+        let find = |name: &str| UserType::find(&scope.catalog, name);
+        let alter = &resolve::alter_table(alter, &find)?;
         let mut alteration = Alteration::of(&scope, table, span)?;
-        alter.operations.iter().try_for_each(|operation| alteration.apply(operation))?;
+        in_passes(&alter.operations).try_for_each(|operation| alteration.apply(operation))?;
         self.alter(&scope, [alteration])?;
         Ok(Outcome::done(TAG, 0))
     }
@@ -316,6 +319,7 @@ pub(super) fn carry_out(
     altered
         .iter()
         .try_for_each(|one| same_references(before, &transaction.catalog(), one.old.name()))?;
+    altered.iter().try_for_each(|one| use_types(transaction, before, &one.new.schema))?;
     for one in altered {
         let (old, new) = (one.old.name(), one.new.name.as_str());
         let Altered { columns, cascades, .. } = one;

@@ -50,6 +50,13 @@ impl SqlSession {
             Statement::Drop { object_type: ObjectType::Schema, .. } => {
                 self.in_turn(|session| session.drop_schemas(&statement))
             }
+            Statement::CreateType { name, representation } => {
+                self.in_turn(|session| session.create_type(&name, representation.as_ref()))
+            }
+            Statement::AlterType(alter) => self.in_turn(|session| session.alter_type(&alter)),
+            Statement::Drop { object_type: ObjectType::Type, .. } => {
+                self.in_turn(|session| session.drop_types(&statement))
+            }
             Statement::Truncate(truncate) => self.in_turn(|session| session.truncate(&truncate)),
             other => Err(unsupported(&other)),
         }
@@ -68,9 +75,9 @@ fn unsupported(statement: &Statement) -> SqlError {
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
         "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
          INDEX, ALTER INDEX, DROP INDEX, CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE, CREATE \
-         VIEW, ALTER VIEW, DROP VIEW, CREATE SCHEMA, ALTER SCHEMA, DROP SCHEMA, COMMENT, INSERT, \
-         UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE, SELECT, PREPARE, \
-         EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
+         VIEW, ALTER VIEW, DROP VIEW, CREATE SCHEMA, ALTER SCHEMA, DROP SCHEMA, CREATE TYPE, ALTER \
+         TYPE, DROP TYPE, COMMENT, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
+         SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))
 }

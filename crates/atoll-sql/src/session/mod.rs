@@ -21,6 +21,7 @@ mod sequences;
 mod tables;
 mod tables_as;
 mod transactions;
+mod user_types;
 mod views;
 
 use std::collections::HashMap;

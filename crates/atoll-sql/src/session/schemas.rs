@@ -11,6 +11,7 @@ use sqlparser::tokenizer::Span;
 use super::alter::carry_out;
 use super::asking::rename_in;
 use super::dropping::Dropping;
+use super::user_types::{drop_type, rename_type};
 use super::views::{become_all, drop_dependent};
 use super::{Outcome, SqlSession};
 use crate::alter::Alteration;
@@ -26,6 +27,7 @@ use crate::sequence::owned::{is_sequence, owned};
 use crate::set_config::SetConfig;
 use crate::settings::{self, Assignment, Changed};
 use crate::short::scalar::Began;
+use crate::user_types::UserType;
 use crate::view::View;
 use crate::view::follow::{self, Kept as KeptColumn, Reshaped};
 use crate::{comments, names, needed};
@@ -286,6 +288,10 @@ fn drop_all(
     // Those of the tables have gone with them.
     for name in &names {
         let Some(object) = transaction.catalog().object(name).cloned() else { continue };
+        if UserType::find(&transaction.catalog(), name)?.is_some() {
+            drop_type(transaction, &object, dropping)?;
+            continue;
+        }
         if !is_sequence(&object) {
             let message = format!("\"{name}\" is of a kind that cannot be dropped with its schema");
             return Err(SqlError::unsupported(message).into());
@@ -334,6 +340,10 @@ impl Moving<'_> {
         }
         if is_sequence(&object) {
             return rename_in(transaction, &scope, &object, new, (self.interrupt, self.began));
+        }
+        if let Some(UserType::Enum(labels)) = UserType::find(&catalog, old)? {
+            let by = (&scope, self.interrupt, self.began);
+            return rename_type(transaction, (&object, labels), new, by);
         }
         let Some(view) = View::of(object.schema())? else {
             let message = format!("\"{old}\" is of a kind that cannot get another schema");

@@ -13,6 +13,7 @@ use crate::foreign::define;
 use crate::prepared::query::Binder;
 use crate::sequence::owned;
 use crate::txn::read_only;
+use crate::user_types::{UserType, resolve, use_types};
 use crate::view::View;
 use crate::{comments, names};
 
@@ -30,6 +31,8 @@ impl SqlSession {
         let (scope, interrupt) = (self.scope()?, self.interrupt());
         let (_, span) = names::table_name(&create.name)?;
         let binder = Binder { scope: &scope, interrupt: &interrupt };
+        let find = |name: &str| UserType::find(&scope.catalog, name);
+        let create = &resolve::create_table(create, &find)?;
         if let Some(new) = ddl::new_table(&binder, create)? {
             let keys = Declared::of(&new.schema)?.foreign_keys;
             let parents = define::parents(&scope, &new.name, &keys)?;
@@ -37,6 +40,7 @@ impl SqlSession {
                 // No statement may go on that knows nothing of the foreign keys (`FOREIGN-2`).
                 parents.iter().try_for_each(|parent| transaction.lock_table(parent))?;
                 owned::use_asked(transaction, &scope.catalog, &new.schema)?;
+                use_types(transaction, &scope.catalog, &new.schema)?;
                 transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
                 // A program may have dropped another of this name, without SQL.
                 comments::dropped(transaction, &new.name)?;

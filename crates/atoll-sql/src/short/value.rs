@@ -9,10 +9,10 @@ use std::hash::{Hash, Hasher};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    Time64MicrosecondType, TimestampMicrosecondType,
+    Time64MicrosecondType, TimestampMicrosecondType, TimestampSecondType,
 };
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType as ArrowType;
+use arrow_schema::{DataType as ArrowType, TimeUnit};
 use atoll::Value;
 use datafusion::common::ScalarValue;
 
@@ -118,6 +118,7 @@ pub(crate) fn of_scalar(scalar: &ScalarValue) -> Option<Value> {
         S::Float64(Some(v)) => Value::Float64(*v),
         S::Date32(Some(v)) => Value::Date(*v),
         S::TimestampMicrosecond(Some(v), _) => Value::Timestamp(*v),
+        S::TimestampSecond(Some(v), Some(_)) => Value::Int32(i32::try_from(*v).ok()?),
         S::Time64Microsecond(Some(v)) => Value::Int64(*v),
         S::Decimal128(Some(v), ..) => Value::Decimal(*v),
         S::Utf8(Some(v)) | S::LargeUtf8(Some(v)) | S::Utf8View(Some(v)) => Value::Text(v.clone()),
@@ -136,6 +137,9 @@ pub(crate) fn to_scalar(value: &Value, arrow: &ArrowType) -> Option<ScalarValue>
         (Value::Null, arrow) => ScalarValue::try_from(arrow).ok()?,
         (Value::Bool(v), _) => S::Boolean(Some(*v)),
         (Value::Int16(v), _) => S::Int16(Some(*v)),
+        (Value::Int32(v), ArrowType::Timestamp(_, zone)) => {
+            S::TimestampSecond(Some(i64::from(*v)), zone.clone())
+        }
         (Value::Int32(v), _) => S::Int32(Some(*v)),
         (Value::Int64(v), ArrowType::Time64(_)) => S::Time64Microsecond(Some(*v)),
         (Value::Int64(v), _) => S::Int64(Some(*v)),
@@ -192,6 +196,13 @@ pub(crate) fn of_array(array: &dyn Array, at: usize) -> Option<Value> {
         ArrowType::Float64 => Value::Float64(array.as_primitive::<Float64Type>().value(at)),
         ArrowType::Boolean => Value::Bool(array.as_boolean().value(at)),
         ArrowType::Date32 => Value::Date(array.as_primitive::<Date32Type>().value(at)),
+        ArrowType::Timestamp(TimeUnit::Second, _) => {
+            let code = array.as_primitive::<TimestampSecondType>().value(at);
+            Value::Int32(i32::try_from(code).ok()?)
+        }
+        ArrowType::Dictionary(..) => {
+            Value::Int32(array.as_dictionary_opt::<Int32Type>()?.keys().value(at))
+        }
         ArrowType::Timestamp(..) => {
             Value::Timestamp(array.as_primitive_opt::<TimestampMicrosecondType>()?.value(at))
         }

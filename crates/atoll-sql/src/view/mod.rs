@@ -169,7 +169,7 @@ impl View {
     }
 
     /// Its query, without places, and how deep it may be.
-    fn parsed(&self) -> Result<(Query, usize), SqlError> {
+    pub(crate) fn parsed(&self) -> Result<(Query, usize), SqlError> {
         match parse::kept(&self.query)? {
             (Statement::Query(mut query), depth) => {
                 sequence_names::with_schemas(&mut query);

@@ -9,6 +9,7 @@ mod copy;
 mod definitions;
 mod describe;
 mod durability;
+mod enums;
 mod expressions;
 mod files;
 mod first_statement;

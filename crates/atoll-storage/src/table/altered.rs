@@ -15,7 +15,7 @@ use super::Table;
 use crate::directory::{Change, OldDefinition};
 use crate::error::StorageError;
 use crate::schema_codec;
-use crate::types::Schema;
+use crate::types::{DataType, Schema};
 
 /// The names of a table and of its columns.
 pub(super) struct Names {
@@ -59,11 +59,13 @@ impl<M: Machine> Table<M> {
     /// [`StorageError::Schema`].
     pub fn check_alteration(&self, name: &str, schema: &Schema) -> Result<(), StorageError> {
         crate::types::check_name("table", name)?;
-        let shape = |schema: &Schema| -> Vec<_> {
-            schema.columns().iter().map(|column| (column.data_type, column.nullable)).collect()
-        };
-        if shape(schema) != shape(&self.schema) || schema.primary_key() != self.schema.primary_key()
-        {
+        let (columns, before) = (schema.columns(), self.schema.columns());
+        let is_same = columns.len() == before.len()
+            && columns.iter().zip(before).all(|(column, before)| {
+                column.nullable == before.nullable
+                    && has_values_of(column.data_type, before.data_type)
+            });
+        if !is_same || schema.primary_key() != self.schema.primary_key() {
             let message = format!("table \"{name}\" has rows of another shape");
             return Err(StorageError::Schema(message));
         }
@@ -108,5 +110,13 @@ impl<M: Machine> Table<M> {
         let names = || Names { table: name.to_owned(), schema: schema.clone() };
         self.names.get_or_init(alterations, names);
         self.alterations.store(alterations + 1, Ordering::Release);
+    }
+}
+
+/// Whether a column has the values that it had as one of another type.
+fn has_values_of(data_type: DataType, before: DataType) -> bool {
+    match (data_type, before) {
+        (DataType::Enum(labels), DataType::Enum(before)) => labels.continues(before),
+        _ => data_type == before,
     }
 }

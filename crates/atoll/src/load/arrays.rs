@@ -55,6 +55,15 @@ pub fn check(schema: &Schema, rows: &ArrowRows) -> Result<()> {
                     return Err(StorageError::TooManyCharacters { column, expected }.into());
                 }
             }
+            DataType::Enum(labels) => {
+                let own = labels.labels().iter().map(|label| Some(label.as_str()));
+                let dictionary = array.as_dictionary::<Int32Type>();
+                if !dictionary.values().as_string::<i32>().iter().eq(own) {
+                    let (column, expected) = (column.name.clone(), column.data_type);
+                    let given = "an array of other labels";
+                    return Err(StorageError::Type { column, expected, given }.into());
+                }
+            }
             DataType::Time => {
                 let times = array.as_primitive::<Time64MicrosecondType>();
                 for value in times.iter().flatten() {
@@ -104,6 +113,9 @@ pub fn append(column: &mut ColumnBuffer, array: &dyn Array, rows: Range<usize>) 
         _ if column.data_type() == DataType::Time => {
             numbers::<Time64MicrosecondType>(column, array, rows);
         }
+        _ if matches!(column.data_type(), DataType::Enum(_)) => {
+            numbers::<Int32Type>(column, array.as_dictionary::<Int32Type>().keys(), rows);
+        }
         DataType::Int16 => numbers::<Int16Type>(column, array, rows),
         DataType::Int32 => numbers::<Int32Type>(column, array, rows),
         DataType::Int64 => numbers::<Int64Type>(column, array, rows),
@@ -130,6 +142,9 @@ pub fn value(array: &dyn Array, data_type: DataType, row: usize) -> Value {
     match data_type.stored_as() {
         _ if data_type == DataType::Time => {
             Value::Int64(number::<Time64MicrosecondType>(array, row))
+        }
+        _ if matches!(data_type, DataType::Enum(_)) => {
+            Value::Int32(array.as_dictionary::<Int32Type>().keys().value(row))
         }
         DataType::Int16 => Value::Int16(number::<Int16Type>(array, row)),
         DataType::Int32 => Value::Int32(number::<Int32Type>(array, row)),

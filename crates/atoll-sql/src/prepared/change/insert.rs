@@ -9,6 +9,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use super::assigned;
 use super::target::{
     Target, always_numbered, assignments, is_default, named, refuse, relation, select,
 };
@@ -240,7 +241,16 @@ impl Binder<'_> {
         }
         let schema = table.schema();
         columns.iter().try_for_each(|column| not_generated(declared, schema, *column))?;
-        let short = compiler.plan(&plan).and_then(|node| Ok((node, value_types(&plan)?)));
+        let types = value_types(&plan);
+        if let Ok(types) = &types {
+            let given: Vec<_> =
+                columns.iter().copied().zip(types.iter().copied()).enumerate().collect();
+            for (at, (column, from)) in given {
+                let written = assigned::written_item(query, at, count);
+                assigned::check(schema, column, from, written)?;
+            }
+        }
+        let short = compiler.plan(&plan).and_then(|node| Ok((node, types?)));
         let row = Row { written: &[], columns: &[] };
         let row = self.written(&[row], (declared, None), table, compiler)?.swap_remove(0);
         let mut filled = Vec::with_capacity(columns.len());

@@ -9,6 +9,7 @@
 //! `CHANGE-1`: a clause that is not carried out is an error. `CHANGE-2`: all names, types and
 //! constants are checked before a row is read.
 
+mod assigned;
 mod beside;
 mod checks;
 mod copy;
@@ -276,8 +277,12 @@ impl Binder<'_> {
         let beside = returning.as_ref().map_or(&[][..], |returning| &returning.items);
         let condition = update.selection.clone();
         let asks = values.iter().chain(&condition).any(changes_sequence);
+        let written = values.clone();
         let change = self.assigned(&target, from, (values, beside), condition, compiler)?;
         let columns: Vec<_> = columns.into_iter().zip(change.types).collect();
+        for ((column, data_type), written) in columns.iter().zip(&written) {
+            assigned::check(target.table.schema(), *column, *data_type, Some(written))?;
+        }
         let Found { find, again, .. } = change;
         let generated = self.generated(&target.table, &declared, compiler)?;
         let generated = generated.filter(|generated| generated.depends_on(&columns));

@@ -6,6 +6,7 @@
 //!
 //! `ANALYZE-1`: output columns keep their names; only types and expressions change.
 
+mod arguments;
 mod like;
 mod scope;
 
@@ -27,7 +28,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::canonical::canonical;
 use super::typed::Typed;
-use super::{cast, common_type, operands, plan_error};
+use super::{cast, common_type, enums, operands, plan_error};
 use crate::error::SqlErrorKind;
 use scope::Scope;
 
@@ -277,7 +278,9 @@ fn union_types(union: Union) -> Result<LogicalPlan> {
         .map(|at| {
             let types: Vec<&ArrowType> =
                 union.inputs.iter().map(|input| input.schema().field(at).data_type()).collect();
-            common_type::merged(types.into_iter())
+            // A quoted literal beside an enum is a label of it.
+            let labels = types.iter().copied().find(|arrow| crate::enums::of(arrow).is_some());
+            common_type::merged(types.into_iter()).or_else(|| labels.cloned())
         })
         .collect();
     for input in &union.inputs {
@@ -293,6 +296,14 @@ fn union_types(union: Union) -> Result<LogicalPlan> {
                 }
                 _ => false,
             };
+            let labels = wanted[at].as_ref().filter(|arrow| crate::enums::of(arrow).is_some());
+            if let Some(labels) = labels
+                && types[0] != labels
+                && !types[0].is_null()
+                && !(types[0].is_string() && is_quoted(input))
+            {
+                return Err(enums::apart("UNION", types[0], labels));
+            }
             if is_apart && !is_quoted(input) && !is_quoted(&union.inputs[0]) {
                 let message = "UNION types text and bytea cannot be matched";
                 return Err(plan_error(SqlErrorKind::Type, message));

@@ -26,7 +26,7 @@ use crate::rules::grouped::OtherName;
 use crate::rules::quantified::{self, Quantified};
 use crate::rules::typed::Typed;
 use crate::rules::{
-    absolute, at_zone, cast, common_type, extreme, frame, guard, lengths, merging, moments,
+    absolute, at_zone, cast, common_type, enums, extreme, frame, guard, lengths, merging, moments,
     operands, plan_error, sum, temporal,
 };
 
@@ -119,6 +119,7 @@ impl Scope<'_> {
                     }
                 }
                 let value = self.typed(std::mem::take(like.expr.as_mut()))?;
+                enums::check_operator(&value, Operator::LikeMatch, &value)?;
                 *like.expr = lengths::shown(value);
                 self.like(like)
             }
@@ -144,6 +145,7 @@ impl Scope<'_> {
 
     fn binary(&self, left: Typed, op: Operator, right: Typed) -> Result<Expr> {
         use Operator as Op;
+        enums::check_operator(&left, op, &right)?;
         match op {
             Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo => {
                 operands::arithmetic(left, op, right)
@@ -222,6 +224,9 @@ impl Scope<'_> {
         let ScalarFunction { func, args } = function;
         let mut typed: Vec<Typed> =
             args.into_iter().map(|arg| self.typed(arg)).collect::<Result<_>>()?;
+        if let Some(call) = enums::call(func.name(), &typed) {
+            return call;
+        }
         typed = moments::apart(func.name(), typed)?;
         if func.inner().is::<OtherName>() {
             return Ok(typed.remove(0).expr);
@@ -242,6 +247,11 @@ impl Scope<'_> {
             let (array, value) = (typed.remove(1), typed.remove(0));
             let join = |left, op, right| self.logical(left, op, right);
             return quantified::compare(comparison, (value, array), &|expr| self.typed(expr), join);
+        }
+        match func.name() {
+            "coalesce" | "greatest" | "least" | "nullif" => {}
+            "make_array" => typed = enums::in_array(typed)?,
+            name => enums::check_arguments(name, typed.iter())?,
         }
         let args = match func.name() {
             "coalesce" | "greatest" | "least" => {
@@ -337,31 +347,6 @@ impl Scope<'_> {
         }
         function.func = sum::hidden(function.func);
         Ok(Expr::AggregateFunction(function))
-    }
-
-    /// Whole numbers that are written as arguments of an aggregate have the type of PostgreSQL.
-    fn arguments(&self, name: &str, arguments: Vec<Expr>) -> Result<Vec<Expr>> {
-        let of_values = matches!(name, "first_value" | "last_value" | "lag" | "lead");
-        if !of_values && !matches!(name, "sum" | "avg" | "min" | "max") {
-            return Ok(arguments);
-        }
-        if of_values {
-            // The others are distances and counts.
-            let mut arguments = arguments;
-            if let Some(value) = arguments.first_mut() {
-                *value = self.typed(std::mem::take(value))?.narrowed()?.expr;
-            }
-            return Ok(arguments);
-        }
-        let narrowed = |argument| {
-            let value = self.typed(argument)?.narrowed()?;
-            if matches!(name, "sum" | "avg") && value.arrow.is_string() {
-                let message = format!("{name} takes numbers, not text; cast the text");
-                return Err(plan_error(SqlErrorKind::Type, message));
-            }
-            Ok(value.expr)
-        };
-        arguments.into_iter().map(narrowed).collect()
     }
 
     fn window(&self, mut function: WindowFunction) -> Result<Expr> {
