@@ -24,7 +24,7 @@ SEED ?= 1
 export ATOLL_SKIPPED := $(abspath $(TARGET))/skipped-tests.txt
 
 .PHONY: run test forget-skipped setup build release wheel check test-lower test-upper test-python \
-  test-differential differential postgres loom fuzz clean
+  test-differential differential dumps postgres loom fuzz clean
 
 run:
 	@scripts/built.sh $(TARGET)/release/atoll $(MAKE) --no-print-directory build wheel
@@ -92,6 +92,12 @@ test-differential: wheel postgres
 	@echo "== comparing queries, transactions and sessions with PostgreSQL"
 	$(PYTHON) -m differential --statements 2000 --transactions 3000 --interleavings 120 \
 	  --seed 1 --minimise
+
+# Dumps between Atoll and PostgreSQL, there and back.
+dumps: setup postgres
+	@echo "== loading dumps into PostgreSQL, and those of PostgreSQL here"
+	cargo build --locked --release -p atoll-cli
+	$(PYTHON) -m differential.dumps $${CARGO_TARGET_DIR:-target}/release/atoll
 
 # Some minutes; differences are made small and shown, `--keep` adds them to the kept tests.
 differential: wheel postgres

@@ -59,6 +59,7 @@ fn run(cli: &Cli, output: &mut Output) -> error::Result<()> {
         Command::Nodes(args) => commands::nodes::run(args, global, output),
         Command::Bench(args) => commands::bench::run(args, global, output),
         Command::Torture(args) => commands::torture::run(args, global, output),
+        Command::Dump(args) => commands::dump::run(args, global, output),
         Command::Check(args) => commands::check::run(args, global, output),
         Command::Log(args) => commands::log::run(args, global, output),
         Command::Restore(args) => commands::restore::run(args, global, output),

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use atoll::{Attachment, Database, IndexSpec, Schema, Snapshot};
 use atoll_sql::{
-    Comments, Literal, Outcome, QueryStream, Question, SqlError, SqlSession, View, tablespace_name,
+    Comments, Input, Literal, Outcome, QueryStream, Question, SqlError, SqlSession, View,
+    tablespace_name,
 };
 
 use crate::args::{GlobalArgs, OwnerArgs};
@@ -162,6 +163,47 @@ impl Session {
         values: &[Literal],
     ) -> std::result::Result<Outcome, SqlError> {
         self.sql.execute_with(statement, values)
+    }
+
+    /// Runs a `COPY … FROM STDIN` with its data.
+    ///
+    /// # Errors
+    /// Those of the statement and of the data.
+    pub fn copy_in(
+        &mut self,
+        statement: &str,
+        data: Input,
+    ) -> std::result::Result<Outcome, SqlError> {
+        self.sql.copy_in(statement, data)
+    }
+
+    /// What is to be told of the statements that have run.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        self.sql.take_notices()
+    }
+
+    /// The schemas, in the order of their names, with their comments.
+    ///
+    /// # Errors
+    /// As [`Session::views`].
+    pub fn schemas(&self) -> Result<Vec<(String, Option<String>)>> {
+        let mut schemas = Vec::new();
+        match &self.target {
+            Target::Owned { database, .. } => {
+                let catalog = database.catalog()?;
+                for schema in atoll_sql::schemas_of(&catalog) {
+                    let comment = atoll_sql::comment_on_schema(&catalog, &schema)?;
+                    schemas.push((schema, comment));
+                }
+            }
+            Target::Attached { snapshot, .. } => {
+                for schema in atoll_sql::schemas_in(snapshot) {
+                    let comment = atoll_sql::comment_in_snapshot(snapshot, &schema)?;
+                    schemas.push((schema, comment));
+                }
+            }
+        }
+        Ok(schemas)
     }
 
     /// As [`Session::execute`]; the rows of a query come as they are read.

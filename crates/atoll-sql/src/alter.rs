@@ -134,10 +134,7 @@ impl Alteration {
             "WHERE"
         } else if create.nulls_distinct == Some(false) {
             "NULLS NOT DISTINCT"
-        } else if !create.with.is_empty()
-            || !create.index_options.is_empty()
-            || !create.alter_options.is_empty()
-        {
+        } else if !create.index_options.is_empty() || !create.alter_options.is_empty() {
             "an option"
         } else {
             ""

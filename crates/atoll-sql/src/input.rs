@@ -34,6 +34,8 @@ pub struct Input {
     name: String,
     content: Content,
     packing: Option<Packing>,
+    /// The number of its first line, where that counts.
+    line: u64,
 }
 
 /// Bytes at offsets.
@@ -102,7 +104,17 @@ impl Input {
             }
         }
         let packing = packing(&name, &first[..len])?;
-        Ok(Self { name, content, packing })
+        Ok(Self { name, content, packing, line: 1 })
+    }
+
+    /// The same with another number for its first line: it is a part of a file.
+    #[must_use]
+    pub fn at_line(self, line: u64) -> Self {
+        Self { line, ..self }
+    }
+
+    pub(crate) fn line(&self) -> u64 {
+        self.line
     }
 
     /// The name in errors.

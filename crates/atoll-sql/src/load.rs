@@ -1,8 +1,8 @@
 //! A file on its way into a table: what is loaded, with which options, and the rows one by one.
 //!
-//! `csv` and `parquet` read a file and pass its rows to a [`Sink`]; `copy` chooses between
-//! them. A row with a key that exists is treated as [`OnConflict`] says, before the transaction
-//! would fail because of it.
+//! `csv`, `copy_text` and `parquet` read a file and pass its rows to a [`Sink`]; `copy` chooses
+//! between them. A row with a key that exists is treated as [`OnConflict`] says, before the
+//! transaction would fail because of it.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -33,6 +33,15 @@ pub enum Format {
         /// The text of a field without a value; in quotes it is text.
         null: String,
     },
+    /// Lines of fields with backslashes, as PostgreSQL's `COPY` writes them.
+    Text {
+        /// Whether the first line names the columns; it is passed over.
+        header: bool,
+        /// The ASCII character between two fields.
+        delimiter: u8,
+        /// A field without a value.
+        null: String,
+    },
     /// Apache Parquet.
     Parquet,
 }
@@ -41,6 +50,11 @@ impl Format {
     /// Comma-separated values with the names of the columns in the first line.
     pub fn csv() -> Self {
         Self::Csv { header: true, delimiter: b',', null: String::new() }
+    }
+
+    /// Lines of fields between tabs, as a dump has them.
+    pub fn text() -> Self {
+        Self::Text { header: false, delimiter: b'\t', null: "\\N".to_owned() }
     }
 
     /// The format that the name of a file implies, `.csv`, `.tsv` (both with a header) or

@@ -15,6 +15,7 @@ pub(crate) use crate::fold::fold;
 use crate::parse;
 use crate::schemas::{self, SYSTEM};
 use crate::scope::Scope;
+use crate::sequence_names;
 
 /// The name under which a database's catalog is known to queries.
 pub(crate) const CATALOG: &str = "atoll";
@@ -48,6 +49,12 @@ pub(crate) fn table_name(name: &ObjectName) -> Result<(String, Span), SqlError> 
         return Err(SqlError::new(SqlErrorKind::UnknownTable, message).at(table.span));
     }
     Ok((schemas::flat(&schema, &fold(table)), table.span))
+}
+
+/// The flat name of a relation in a text, as a command line has it.
+pub fn relation_in_text(text: &str) -> Option<String> {
+    let name = sequence_names::object_name(text.trim_end_matches(';')).ok()?;
+    table_name(&name).ok().map(|(name, _)| name)
 }
 
 /// The last part of a name: what a relation is called in the statement that names it.

@@ -58,6 +58,20 @@ pub(crate) fn replace_set_schema(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(name..name, [mark, Token::Period].map(|token| TokenWithSpan { token, span }));
 }
 
+/// Makes an `ALTER SEQUENCE … OWNER TO` an `ALTER TABLE`, as PostgreSQL lets it be written.
+pub(crate) fn replace_owned_sequence(tokens: &mut [TokenWithSpan]) {
+    let places: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at])).collect();
+    let [first, second, .., owner, to, _] = places[..] else { return };
+    let is_one = is(&tokens[first], Keyword::ALTER)
+        && is(&tokens[second], Keyword::SEQUENCE)
+        && is(&tokens[owner], Keyword::OWNER)
+        && is(&tokens[to], Keyword::TO);
+    if is_one {
+        let word = Word { value: "TABLE".to_owned(), quote_style: None, keyword: Keyword::TABLE };
+        tokens[second].token = Token::Word(word);
+    }
+}
+
 /// `COMMENT ON CONSTRAINT name ON table IS comment`, as a comment on a table; a mark, the table and
 /// the constraint are its name.
 pub(crate) fn comment_on_constraint(

@@ -83,6 +83,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     depth::of(&tokens)?;
     catalog_names::strip(&mut tokens);
     object_syntax::replace_set_schema(&mut tokens);
+    object_syntax::replace_owned_sequence(&mut tokens);
     let end = tokens.last().map(|token| token.span.end);
     let placed = |error: ParserError| {
         let error = SqlError::from(error);
@@ -104,7 +105,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
         return parsed.map_err(placed);
     }
     like_clause::replace(&mut tokens).map_err(placed)?;
-    sequences::order_identity_options(&mut tokens).map_err(placed)?;
+    let identities = sequences::order_identity_options(&mut tokens).map_err(placed)?;
     let overriding = sequences::take_overriding(&mut tokens);
     let set_columns = syntax::take_set_columns(&mut tokens);
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
@@ -122,6 +123,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
         create.constraints.extend(indexes.into_iter().map(Into::into));
         syntax::give_set_columns(create, set_columns);
     }
+    sequences::give_sequence_names(&mut parsed, identities);
     object_syntax::give_table_of_query(&mut parsed, table_of_query);
     if let Statement::AlterTable(alter) = &mut parsed
         && alters_view

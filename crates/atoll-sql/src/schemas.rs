@@ -16,7 +16,7 @@ use atoll::{Catalog, Column, DataType, Schema, Snapshot, Table, TableOptions, Tr
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ApplyError, SqlError, SqlErrorKind};
-use crate::parse::MARK;
+use crate::mark::MARK;
 
 /// The schema that every database has.
 pub(crate) const PUBLIC: &str = "public";
@@ -63,6 +63,11 @@ pub fn split<'n>(flat: &'n str, has: &dyn Fn(&str) -> bool) -> (&'n str, &'n str
         Some((schema, name)) if schema != PUBLIC && has(&hidden(schema)) => (schema, name),
         _ => (PUBLIC, flat),
     }
+}
+
+/// The flat name of something beside a relation, in its schema.
+pub(crate) fn beside(relation: &str, name: &str, has: &dyn Fn(&str) -> bool) -> String {
+    flat(split(relation, has).0, name)
 }
 
 /// The name that a relation has in its schema.

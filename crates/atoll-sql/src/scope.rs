@@ -58,7 +58,7 @@ impl Scope {
 
     /// The flat name of something beside a relation, in its schema.
     pub(crate) fn beside(&self, relation: &str, name: &str) -> String {
-        schemas::flat(schemas::split(relation, &|name| self.has(name)).0, name)
+        schemas::beside(relation, name, &|name| self.has(name))
     }
 
     /// The table that has an index of this flat name.

@@ -20,16 +20,28 @@ pub(crate) struct SearchPath {
     schemas: Vec<String>,
     /// As it was set.
     text: String,
+    /// Tells paths apart; 0 for one that names `public` alone.
+    mark: u64,
 }
 
 impl Default for SearchPath {
     fn default() -> Self {
         let schemas = vec![USER.to_owned(), PUBLIC.to_owned()];
-        Self { schemas, text: "\"$user\", public".to_owned() }
+        Self::of(schemas, "\"$user\", public".to_owned())
     }
 }
 
 impl SearchPath {
+    fn of(schemas: Vec<String>, text: String) -> Self {
+        let mut path = Self { schemas, text, mark: 0 };
+        if path.schemas(&|_| true) != [PUBLIC] {
+            let mut hasher = DefaultHasher::new();
+            path.schemas.hash(&mut hasher);
+            path.mark = hasher.finish().max(1);
+        }
+        path
+    }
+
     /// The path that `SET search_path TO …` lists.
     ///
     /// # Errors
@@ -37,7 +49,7 @@ impl SearchPath {
     pub(crate) fn of_values(values: &[Expr]) -> Result<Self, SqlError> {
         let schemas = values.iter().map(named).collect::<Result<Vec<_>, _>>()?;
         let text: Vec<_> = schemas.iter().map(|name| shown(name)).collect();
-        Ok(Self { schemas, text: text.join(", ") })
+        Ok(Self::of(schemas, text.join(", ")))
     }
 
     /// The path that a text lists.
@@ -68,7 +80,7 @@ impl SearchPath {
         }
         match wants_name && !schemas.is_empty() {
             true => Err(invalid()),
-            false => Ok(Self { schemas, text: text.to_owned() }),
+            false => Ok(Self::of(schemas, text.to_owned())),
         }
     }
 
@@ -91,17 +103,12 @@ impl SearchPath {
 
     /// A number that tells paths apart; 0 for one that names `public` alone.
     pub(crate) fn mark(&self) -> u64 {
-        if self.is_usual() {
-            return 0;
-        }
-        let mut hasher = DefaultHasher::new();
-        self.schemas.hash(&mut hasher);
-        hasher.finish()
+        self.mark
     }
 
     /// Whether `public` is its one schema.
     pub(crate) fn is_usual(&self) -> bool {
-        self.schemas(&|_| true) == [PUBLIC]
+        self.mark == 0
     }
 }
 

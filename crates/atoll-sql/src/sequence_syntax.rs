@@ -6,8 +6,9 @@
 //! `IF EXISTS`, and the new name of a sequence for its type.
 
 use sqlparser::ast::{
-    DataType as SqlType, Expr, Ident, Insert, MysqlInsertPriority, ObjectName, SequenceOptions,
-    Statement, UnaryOperator, Value,
+    AlterColumnOperation, AlterTableOperation, ColumnDef, ColumnOption, DataType as SqlType, Expr,
+    Ident, Insert, MysqlInsertPriority, ObjectName, SequenceOptions, Statement, UnaryOperator,
+    Value,
 };
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -18,6 +19,8 @@ use crate::dialect::AtollDialect;
 /// Stands for `RESTART` before a number, and for `RENAME TO` before a name (`NAME-1`).
 const RESTART: &str = "\u{1}restart";
 const RENAME: &str = "\u{1}rename";
+/// Stands for `SEQUENCE NAME` before a name.
+const NAMED: &str = "\u{1}named";
 
 type Parsed<T> = Result<T, ParserError>;
 
@@ -65,7 +68,9 @@ fn sequence(parser: &mut Parser<'_>, alters: bool) -> Parsed<Statement> {
         let new = SqlType::Custom(new, vec![RENAME.to_owned()]);
         (Some(new), Vec::new(), None)
     } else {
-        let Written { data_type, options, owner } = options(parser, alters)?;
+        let Written { data_type, options, owner, name: None } = options(parser, alters)? else {
+            return parser.expected("an option of a sequence", parser.peek_token());
+        };
         if alters && data_type.is_none() && options.is_empty() && owner.is_none() {
             return parser.expected("an option of ALTER SEQUENCE", parser.peek_token());
         }
@@ -89,6 +94,8 @@ struct Written {
     data_type: Option<SqlType>,
     options: Vec<SequenceOptions>,
     owner: Option<ObjectName>,
+    /// Of the sequence of an identity column.
+    name: Option<ObjectName>,
 }
 
 /// Options in any order, up to something else.
@@ -103,6 +110,10 @@ fn options(parser: &mut Parser<'_>, restarts: bool) -> Parsed<Written> {
         } else if parser.parse_keywords(&[Keyword::OWNED, Keyword::BY]) {
             let owner = parser.parse_object_name(false)?;
             redundant(written.owner.replace(owner).is_some())?;
+            continue;
+        } else if parser.parse_keywords(&[Keyword::SEQUENCE, Keyword::NAME]) {
+            let name = parser.parse_object_name(false)?;
+            redundant(written.name.replace(name).is_some())?;
             continue;
         } else if parser.parse_keyword(Keyword::INCREMENT) {
             let by = parser.parse_keyword(Keyword::BY);
@@ -212,44 +223,126 @@ pub(crate) fn new_name_mut(data_type: Option<&mut SqlType>) -> Option<&mut Objec
     }
 }
 
-/// Puts the options of identity columns in the order that the parser has.
+/// Puts the options of identity columns in the order that the parser has, and returns the names of
+/// their sequences, in the order of the columns.
 ///
 /// # Errors
 /// Something that is no such option.
-pub(crate) fn order_identity_options(tokens: &mut Vec<TokenWithSpan>) -> Parsed<()> {
+pub(crate) fn order_identity_options(
+    tokens: &mut Vec<TokenWithSpan>,
+) -> Parsed<Vec<Option<ObjectName>>> {
+    let mut names = Vec::new();
     if !tokens.iter().any(|token| is(token, "identity")) {
-        return Ok(());
+        return Ok(names);
     }
     let mut at = 0;
     while at < tokens.len() {
         let words: Vec<usize> =
             (at..tokens.len()).filter(|at| !is_space(&tokens[*at])).take(3).collect();
-        let [first, second, open] = words[..] else { break };
+        let (first, second, open) = match words[..] {
+            [first, second, open] => (first, second, open),
+            [first, second] => (first, second, second),
+            _ => break,
+        };
         at = first + 1;
         let begins = is(&tokens[first], "as")
             && is(&tokens[second], "identity")
             && tokens[open].token == Token::LParen;
         let close = tokens[open..].iter().position(|token| token.token == Token::RParen);
-        let Some(close) = close.filter(|_| begins).map(|close| open + close) else { continue };
+        let is_identity = is(&tokens[first], "as") && is(&tokens[second], "identity");
+        let Some(close) = close.filter(|_| begins).map(|close| open + close) else {
+            if is_identity {
+                names.push(None);
+            }
+            continue;
+        };
         let dialect = AtollDialect;
         let inner = tokens[open + 1..close].to_vec();
         let mut parser = Parser::new(&dialect).with_tokens_with_locations(inner);
-        let Written { data_type: None, mut options, owner: None } = options(&mut parser, false)?
+        let Written { data_type: None, mut options, owner: None, name } =
+            options(&mut parser, false)?
         else {
-            return redundant(true);
+            return Err(ParserError::ParserError("conflicting or redundant options".to_owned()));
         };
         if parser.peek_token().token != Token::EOF {
             return parser.expected("an option of a sequence", parser.peek_token());
         }
+        names.push(name);
         options.sort_by_key(place);
         let text: String = options.iter().map(ToString::to_string).collect();
         let span = tokens[open].span;
         let ordered = Tokenizer::new(&dialect, &text).tokenize()?.into_iter();
         let ordered = ordered.map(|token| TokenWithSpan { token, span });
+        let empty = options.is_empty();
         tokens.splice(open + 1..close, ordered);
-        at = open;
+        if empty {
+            tokens.drain(open..=open + 1);
+        }
+        at = open.min(tokens.len());
     }
-    Ok(())
+    Ok(names)
+}
+
+/// Gives the sequences of identity columns the names that were taken out of a statement.
+pub(crate) fn give_sequence_names(statement: &mut Statement, names: Vec<Option<ObjectName>>) {
+    let mut names = names.into_iter();
+    let mut each = |options: &mut Option<Vec<SequenceOptions>>| {
+        let Some(Some(ObjectName(parts))) = names.next() else { return };
+        let idents = parts.iter().filter_map(|part| part.as_ident().cloned()).collect();
+        let value = Box::new(Expr::CompoundIdentifier(idents));
+        let name = Expr::Prefixed { prefix: Ident::new(NAMED), value };
+        options.get_or_insert_default().push(SequenceOptions::StartWith(name, false));
+    };
+    match statement {
+        Statement::CreateTable(create) => {
+            create.columns.iter_mut().for_each(|one| of_column(one, &mut each))
+        }
+        Statement::AlterTable(alter) => {
+            for operation in &mut alter.operations {
+                match operation {
+                    AlterTableOperation::AddColumn { column_def, .. } => {
+                        of_column(column_def, &mut each);
+                    }
+                    AlterTableOperation::AlterColumn {
+                        op: AlterColumnOperation::AddGenerated { sequence_options, .. },
+                        ..
+                    } => each(sequence_options),
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn of_column(column: &mut ColumnDef, each: &mut dyn FnMut(&mut Option<Vec<SequenceOptions>>)) {
+    for option in &mut column.options {
+        if let ColumnOption::Generated { sequence_options, generation_expr: None, .. } =
+            &mut option.option
+        {
+            each(sequence_options);
+        }
+    }
+}
+
+/// Whether a start stands for the name of a sequence.
+pub(crate) fn is_sequence_name(start: &Expr) -> bool {
+    matches!(start, Expr::Prefixed { prefix, .. } if prefix.value == NAMED)
+}
+
+/// The name of the sequence of an identity column, if its options give one.
+pub(crate) fn sequence_name(options: &[SequenceOptions]) -> Option<ObjectName> {
+    options.iter().find_map(|option| match option {
+        SequenceOptions::StartWith(Expr::Prefixed { prefix, value }, _)
+            if prefix.value == NAMED =>
+        {
+            match value.as_ref() {
+                Expr::CompoundIdentifier(idents) => Some(idents.clone().into()),
+                _ => None,
+            }
+        }
+        _ => None,
+    })
 }
 
 /// What `OVERRIDING` says of the values for identity columns.

@@ -27,6 +27,7 @@ use sqlparser::ast::{
 };
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::fixed_settings::Fixed;
 use crate::names;
 use crate::search_path::SearchPath;
 use crate::zone::Zone;
@@ -52,6 +53,7 @@ pub(crate) enum Setting {
     TimeZone,
     SearchPath,
     Limit(Limit),
+    Fixed(Fixed),
 }
 
 /// Limits of time.
@@ -88,6 +90,8 @@ pub(crate) enum Changed {
     Zone(Zone),
     Path(Option<Arc<SearchPath>>),
     Limit(Limit, Option<Duration>),
+    /// The setting has one value.
+    Nothing,
     /// Everything has its default again.
     All,
 }
@@ -120,6 +124,7 @@ impl Values {
             Changed::Durability(choice) => self.durability = choice,
             Changed::Zone(zone) => self.zone = zone,
             Changed::Path(path) => self.path = path,
+            Changed::Nothing => {}
             Changed::Limit(limit, time) => *self.limit(limit) = time,
             Changed::All => *self = Self::default(),
         }
@@ -138,7 +143,7 @@ impl Setting {
                 "lock_timeout" => Some(Self::Limit(Limit::Lock)),
                 "statement_timeout" => Some(Self::Limit(Limit::Statement)),
                 "idle_in_transaction_session_timeout" => Some(Self::Limit(Limit::Idle)),
-                _ => None,
+                name => Fixed::named(name).map(Self::Fixed),
             },
             [time, zone] if names::fold(time) == "time" && names::fold(zone) == "zone" => {
                 Some(Self::TimeZone)
@@ -155,6 +160,7 @@ impl Setting {
             // As PostgreSQL writes it.
             Self::TimeZone => "TimeZone",
             Self::SearchPath => "search_path",
+            Self::Fixed(fixed) => fixed.name,
             Self::Limit(Limit::Lock) => "lock_timeout",
             Self::Limit(Limit::Statement) => "statement_timeout",
             Self::Limit(Limit::Idle) => "idle_in_transaction_session_timeout",
@@ -169,6 +175,7 @@ impl Setting {
             (Self::SynchronousCommit, Durability::Strict) => "on".to_owned(),
             (Self::SynchronousCommit, _) => "off".to_owned(),
             (Self::TimeZone, _) => values.zone.to_string(),
+            (Self::Fixed(fixed), _) => fixed.shown.to_owned(),
             (Self::SearchPath, _) => values.search_path().text().to_owned(),
             (Self::Limit(limit), _) => show_time(*values.clone().limit(limit)),
         }
@@ -191,6 +198,7 @@ impl Setting {
                     .with_cause(Cause::InvalidParameter)
                 });
             }
+            Self::Fixed(fixed) => return fixed.check(&text).map(|()| Changed::Nothing),
             Self::SearchPath => {
                 let path = SearchPath::of_values(std::slice::from_ref(value))?;
                 return Ok(Changed::Path(Some(Arc::new(path))));
@@ -230,6 +238,7 @@ impl Setting {
             Self::Limit(limit) => Changed::Limit(limit, None),
             Self::TimeZone => Changed::Zone(Zone::default()),
             Self::SearchPath => Changed::Path(None),
+            Self::Fixed(_) => Changed::Nothing,
             _ => Changed::Durability(None),
         }
     }

@@ -19,6 +19,7 @@ use crate::foreign::define::Written;
 use crate::like_clause::Including;
 use crate::sequence::definition::{Definition, Options, Owner};
 use crate::sequence::mentions::renamed;
+use crate::sequence_syntax::sequence_name;
 use crate::{names, schemas};
 
 /// Columns, keys, indexes and rules of a table, which need not fit together yet.
@@ -218,7 +219,10 @@ impl TableShape {
             TableConstraint::PrimaryKey(primary) => {
                 let is_hashed = primary.index_options == [IndexOption::Using(IndexType::Hash)];
                 let key = self.named(&primary.columns)?;
-                self.set_key(key, is_hashed, constraint.span())?;
+                self.set_key(key.clone(), is_hashed, constraint.span())?;
+                if let Some(name) = primary.name.as_ref().filter(|_| !is_hashed) {
+                    self.add_index(Some(names::fold(name)), key, false);
+                }
             }
             TableConstraint::Check(check) => {
                 self.rules.add_check(check.name.as_ref(), &check.expr)?;
@@ -363,7 +367,14 @@ impl TableShape {
             let is_free = |name: &String| {
                 !is_taken(name) && !sequences.iter().any(|other| other.name == *name)
             };
-            let name = std::iter::once(usual.clone()).chain(others).find(is_free).unwrap_or(usual);
+            let given = sequence_name(&options).map(|name| match name.0.len() {
+                1 => Ok(schemas::beside(table, &names::last(&name), is_taken)),
+                _ => names::table_name(&name).map(|(name, _)| name),
+            });
+            let name = match given.transpose()? {
+                Some(given) => given,
+                None => std::iter::once(usual.clone()).chain(others).find(is_free).unwrap_or(usual),
+            };
             self.rules.rename_sequence(&marked(&column), &name);
             for one in &mut self.columns {
                 one.using = one.using.take().map(|using| renamed(&using, &marked(&column), &name));

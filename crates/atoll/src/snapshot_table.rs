@@ -9,6 +9,7 @@ use atoll_memory::stitch::{Piece, Stitched};
 use atoll_storage::reader::{SegmentView, TableView};
 use atoll_storage::undo::Was;
 use atoll_storage::{Column, SEGMENT_ROWS, Schema, StorageError, TableSerial, Value};
+use atoll_txn::{IndexSpec, describe};
 
 use crate::error::{Error, Result};
 use crate::export::{self, ColumnSource};
@@ -106,6 +107,16 @@ impl SnapshotTable {
     /// Its options, as the engine has encoded them.
     pub(crate) fn encoded_options(&self) -> &[u8] {
         &self.table.options
+    }
+
+    /// Its indexes, without their rows: those are the owner's.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for a damaged directory.
+    pub fn indexes(&self) -> Result<Vec<IndexSpec>> {
+        let options = describe::decode_options(self.encoded_options(), self.schema());
+        let damaged = || StorageError::Corrupt { what: "options of a table", offset: 0 };
+        Ok(options.ok_or_else(damaged)?.indexes)
     }
 
     /// Its name.

@@ -18,7 +18,7 @@ pub use files::{CheckArgs, LogArgs, RestoreArgs};
 pub use global::GlobalArgs;
 pub use inspect::{ListArgs, NodesArgs, SnapshotsArgs};
 pub use owner::OwnerArgs;
-pub use sql::{AttachArgs, Conflict, FileFormat, LoadArgs, ScriptArgs, SqlArgs};
+pub use sql::{AttachArgs, Conflict, DumpArgs, FileFormat, LoadArgs, ScriptArgs, SqlArgs};
 
 use clap::{Parser, Subcommand};
 
@@ -65,6 +65,8 @@ pub enum Command {
     Attach(AttachArgs),
     /// Own a database and load CSV or Parquet files into it
     Load(LoadArgs),
+    /// Write a database as a script of SQL, which Atoll and PostgreSQL load
+    Dump(DumpArgs),
     /// Show the snapshots of a database, their holders and what they keep in memory
     Snapshots(SnapshotsArgs),
     /// List the databases that are open

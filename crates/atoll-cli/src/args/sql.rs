@@ -81,6 +81,40 @@ pub struct AttachArgs {
     pub script: ScriptArgs,
 }
 
+/// `atoll dump`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll dump bank > bank.sql            a database that another process has open
+  atoll dump --data ./bank -o bank.sql  one that is kept in a folder and not open
+  atoll dump bank --schema-only         definitions without rows
+  atoll dump bank --table t --table sales.orders
+  atoll sql copy --data ./copy -f bank.sql
+                                        makes it again; psql -f bank.sql in PostgreSQL
+
+All of it is as it was at one moment. The script has every name with its schema, rows as COPY has
+them, and indexes and foreign keys behind the rows. A column of type binary(n) becomes one of type
+bytea with a condition, since PostgreSQL has no such type; tablespaces are left away.")]
+pub struct DumpArgs {
+    /// Name of a database that is open
+    pub name: Option<String>,
+    /// Definitions only
+    #[arg(long, conflicts_with = "data_only")]
+    pub schema_only: bool,
+    /// Rows and the state of sequences only
+    #[arg(long)]
+    pub data_only: bool,
+    /// Only this table, with its sequences; may be given again
+    #[arg(long = "table", short = 't', value_name = "TABLE")]
+    pub tables: Vec<String>,
+    /// File for the script [default: the standard output]
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Settings of a database that is opened.
+    #[command(flatten)]
+    pub owner: OwnerArgs,
+}
+
 /// `atoll load`.
 #[derive(Debug, Args)]
 #[command(after_help = "\

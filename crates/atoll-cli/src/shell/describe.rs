@@ -14,11 +14,13 @@ use crate::size;
 
 /// Which lists of relations there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listed {
+pub enum Listed<'s> {
     /// Tables, and the names of what else there is.
     All,
     /// Tables only.
     Tables,
+    /// The tables of a schema.
+    Schema(&'s str),
 }
 
 #[derive(Serialize)]
@@ -75,8 +77,26 @@ fn key(schema: &Schema) -> Vec<&str> {
 ///
 /// # Errors
 /// Those of asking the session and of writing.
-pub fn tables(session: &Session, output: &mut Output, listed: Listed, more: bool) -> Result<()> {
-    let tables = session.tables()?;
+pub fn tables(
+    session: &Session,
+    output: &mut Output,
+    listed: Listed<'_>,
+    more: bool,
+) -> Result<()> {
+    let mut tables = session.tables()?;
+    if let Listed::Schema(schema) = listed {
+        let schema = names_in(schema);
+        let known: Vec<String> = session.schemas()?.into_iter().map(|(name, _)| name).collect();
+        if !known.contains(&schema) {
+            let hint = format!("the schemas are {}", known.join(", "));
+            return Err(CliError::with_hint(format!("there is no schema \"{schema}\""), hint));
+        }
+        tables.retain(|table| {
+            let before = table.name.split_once('.').map(|(before, _)| before.to_owned());
+            let of = before.filter(|before| known.contains(before));
+            of.as_deref().unwrap_or("public") == schema
+        });
+    }
     let mut heads = vec![
         ("table", Align::Left),
         ("rows", Align::Right),
@@ -107,7 +127,7 @@ pub fn tables(session: &Session, output: &mut Output, listed: Listed, more: bool
     if output.json {
         return match listed {
             Listed::All => objects::views(session, output, more),
-            Listed::Tables => Ok(()),
+            Listed::Tables | Listed::Schema(_) => Ok(()),
         };
     }
     if grid.is_empty() {
@@ -118,7 +138,15 @@ pub fn tables(session: &Session, output: &mut Output, listed: Listed, more: bool
     }
     match listed {
         Listed::All => objects::beside_tables(session, output),
-        Listed::Tables => Ok(()),
+        Listed::Tables | Listed::Schema(_) => Ok(()),
+    }
+}
+
+/// A name as the command line has it: folded unless it is in quotes.
+fn names_in(word: &str) -> String {
+    match word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(quoted) => quoted.to_owned(),
+        None => word.to_ascii_lowercase(),
     }
 }
 
@@ -128,7 +156,10 @@ pub fn tables(session: &Session, output: &mut Output, listed: Listed, more: bool
 /// No such table; those of writing.
 pub fn table(session: &Session, output: &mut Output, name: &str, more: bool) -> Result<()> {
     let tables = session.tables()?;
-    let folded = name.trim_matches('"').to_ascii_lowercase();
+    let folded = match atoll_sql::relation_in_text(name) {
+        Some(flat) => flat,
+        None => name.trim_matches('"').to_ascii_lowercase(),
+    };
     let found = tables.iter().find(|table| table.name == name.trim_matches('"'));
     let Some(table) = found.or_else(|| tables.iter().find(|table| table.name == folded)) else {
         let views = session.views()?;

@@ -13,15 +13,17 @@ use crate::shell::{Flow, Shell, describe, objects};
 use crate::size;
 
 /// Each command with its arguments, and what it does.
-pub const COMMANDS: [(&str, &str); 20] = [
+pub const COMMANDS: [(&str, &str); 23] = [
     (r"\?", "this help"),
     (r"\backup DIR", "a copy of the database in an empty folder, as it is now"),
     (r"\bind [VALUE] …", r"values of $1, $2, … in the next statement; \N is NULL"),
     (r"\checkpoint", "take a checkpoint, so that opening again is fast"),
     (r"\d [TABLE]", r"the tables, or the columns and key of one; \d+ with comments"),
     (r"\di", r"the indexes; \di+ with comments"),
+    (r"\dn", r"the schemas; \dn+ with comments"),
     (r"\ds", "the sequences"),
     (r"\dT", "the types of CREATE TYPE, with their labels"),
+    (r"\dt [SCHEMA.*]", "the tables, or those of a schema"),
     (r"\dv", r"the views; \dv+ with comments and queries"),
     (r"\health", "problems of its files, if there are any"),
     (r"\i FILE", "run the statements of a file"),
@@ -29,6 +31,7 @@ pub const COMMANDS: [(&str, &str); 20] = [
     (r"\memory", "counters and memory of the database"),
     (r"\q", "end (as Ctrl-D)"),
     (r"\refresh", "take a newer snapshot (in `atoll attach`)"),
+    (r"\restrict KEY", r"refuse commands until \unrestrict KEY, as dumps do"),
     (r"\rows N|all", "how many rows of a result are shown"),
     (r"\snapshots", "the snapshots and their holders"),
     (r"\timing [on|off]", "tell how long each statement takes"),
@@ -74,6 +77,10 @@ pub enum Meta {
     Backup(PathBuf),
     /// `\bind`.
     Bind(Vec<Word>),
+    /// `\restrict`.
+    Restrict(String),
+    /// `\unrestrict`.
+    Unrestrict(String),
     /// `\checkpoint`.
     Checkpoint,
 }
@@ -82,9 +89,13 @@ pub enum Meta {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Described {
     /// All relations, or tables only.
-    List(Listed),
+    List(Listed<'static>),
     /// One table or view.
     One(String),
+    /// The tables of a schema.
+    Schema(String),
+    /// All schemas.
+    Schemas,
     /// All views.
     Views,
     /// All indexes.
@@ -166,6 +177,8 @@ pub fn parse(line: &str) -> Result<Meta> {
             table: (*table).to_owned(),
             key: key.iter().flat_map(|key| loading::split_names(key)).collect(),
         }),
+        (r"\restrict", [key]) => Ok(Meta::Restrict((*key).to_owned())),
+        (r"\unrestrict", [key]) => Ok(Meta::Unrestrict((*key).to_owned())),
         (r"\refresh", []) => Ok(Meta::Refresh),
         (r"\snapshots", []) => Ok(Meta::Snapshots),
         (r"\memory", []) => Ok(Meta::Memory),
@@ -185,6 +198,10 @@ fn described(name: &str, arguments: &[&str]) -> Result<Meta> {
     let what = match (plain, arguments) {
         (r"\d", []) => Described::List(Listed::All),
         (r"\dt", []) => Described::List(Listed::Tables),
+        (r"\dt", [pattern]) if pattern.trim_end_matches(';').ends_with(".*") => {
+            Described::Schema(pattern.trim_end_matches(';').trim_end_matches(".*").to_owned())
+        }
+        (r"\dn", []) => Described::Schemas,
         (r"\d", [one]) => Described::One(one.trim_end_matches(';').to_owned()),
         (r"\dv", []) => Described::Views,
         (r"\di", []) => Described::Indexes,
@@ -267,6 +284,11 @@ pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
             match what {
                 Described::List(listed) => describe::tables(session, output, listed, more)?,
                 Described::One(name) => describe::table(session, output, &name, more)?,
+                Described::Schema(schema) => {
+                    let listed = Listed::Schema(&schema);
+                    describe::tables(session, output, listed, more)?;
+                }
+                Described::Schemas => objects::schemas(session, output, more)?,
                 Described::Views => objects::views(session, output, more)?,
                 Described::Indexes => objects::indexes(session, output, more)?,
                 Described::Sequences => objects::sequences(session, output)?,
@@ -301,6 +323,13 @@ pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
             let report = shell.session.database()?.backup(&folder)?;
             let (bytes, folder) = (size::bytes(report.bytes), folder.display());
             confirm(shell, &format!("{bytes} of tables in {folder}"))?;
+        }
+        Meta::Restrict(key) => shell.restricted = Some(key),
+        Meta::Unrestrict(key) => {
+            if shell.restricted.take().is_none() {
+                let message = format!(r"\unrestrict {key} without \restrict");
+                return Err(CliError::new(message));
+            }
         }
         Meta::Bind(words) => shell.values.bind(&words),
         Meta::Checkpoint => {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use atoll_sql::{Outcome, SqlError};
+use atoll_sql::{Input, Outcome, SqlError};
 
 use crate::args::ScriptArgs;
 use crate::error::{CliError, FailedStatement, Origin, Result};
@@ -83,13 +83,18 @@ pub struct Shell<'a> {
     values: Values,
     /// Scripts that are being read, the innermost last.
     scripts: usize,
+    /// Notices that have been told.
+    told: Vec<String>,
+    /// The key of `\\restrict`, until `\\unrestrict`.
+    restricted: Option<String>,
 }
 
 impl<'a> Shell<'a> {
     /// A shell with results to `output`.
     pub fn new(session: Session, output: &'a mut Output) -> Self {
         let settings = Settings { timing: false, expanded: false, rows: None };
-        Self { session, output, settings, values: Values::default(), scripts: 0 }
+        let (values, told, restricted) = (Values::default(), Vec::new(), None);
+        Self { session, output, settings, values, scripts: 0, told, restricted }
     }
 
     /// The target of the shell.
@@ -203,9 +208,16 @@ impl<'a> Shell<'a> {
         while let Some(item) = script.next()? {
             let done = match item {
                 Item::Command(line) => self.command(&line),
+                Item::Statement(piece) if atoll_sql::copies_from_stdin(&piece.text) => {
+                    let origin = piece.origin(name);
+                    let (data, first) = script.data();
+                    let data = Input::spool(name.unwrap_or("(command line)"), data)?;
+                    let data = Some(data.at_line(first));
+                    self.run_statement(&piece.text, origin, data).map(|()| Flow::Continue)
+                }
                 Item::Statement(piece) => {
                     let origin = piece.origin(name);
-                    self.run_statement(&piece.text, origin).map(|()| Flow::Continue)
+                    self.run_statement(&piece.text, origin, None).map(|()| Flow::Continue)
                 }
             };
             match done {
@@ -230,24 +242,44 @@ impl<'a> Shell<'a> {
         pending.push(text);
         while let Some(piece) = pending.next() {
             if !piece.is_empty() {
-                self.run_statement(&piece.text, None)?;
+                self.run_statement(&piece.text, None, None)?;
             }
         }
         if let Some(piece) = pending.rest() {
-            self.run_statement(&piece.text, None)?;
+            self.run_statement(&piece.text, None, None)?;
         }
         Ok(Flow::Continue)
     }
 
     fn command(&mut self, line: &str) -> Result<Flow> {
+        if let Some(key) = &self.restricted {
+            let wanted = format!(r"\unrestrict {key}");
+            if line.trim() != wanted {
+                let message = format!("{} is refused behind \\restrict", line.trim());
+                let hint = "a dump has statements between \\restrict and \\unrestrict, no commands";
+                return Err(CliError::with_hint(message, hint));
+            }
+        }
         let flow = meta::run(self, meta::parse(line)?);
         self.output.flush()?;
         flow
     }
 
-    fn run_statement(&mut self, statement: &str, origin: Option<Origin>) -> Result<()> {
+    fn run_statement(
+        &mut self,
+        statement: &str,
+        origin: Option<Origin>,
+        data: Option<Input>,
+    ) -> Result<()> {
         let begin = Instant::now();
-        let returned = self.returned(statement).map_err(|error| {
+        let returned = self.returned(statement, data);
+        for notice in self.session.take_notices() {
+            if !self.told.contains(&notice) {
+                say(&format!("notice: {notice}"));
+                self.told.push(notice);
+            }
+        }
+        let returned = returned.map_err(|error| {
             let sql = statement.to_owned();
             CliError::Statement(Box::new(FailedStatement { error, sql, origin }))
         })?;
@@ -260,7 +292,16 @@ impl<'a> Shell<'a> {
     }
 
     /// Runs a statement. Of a query, only the rows that are shown are kept.
-    fn returned(&mut self, statement: &str) -> std::result::Result<Returned, SqlError> {
+    fn returned(
+        &mut self,
+        statement: &str,
+        data: Option<Input>,
+    ) -> std::result::Result<Returned, SqlError> {
+        if let Some(data) = data {
+            let outcome = self.session.copy_in(statement, data)?;
+            let tag = outcome.tag().unwrap_or_default().to_owned();
+            return Ok(Returned::Done(tag, outcome.row_count()));
+        }
         let values = self.values.of(&mut self.session, statement)?;
         let Some(most) = self.settings.rows.filter(|_| !self.output.json) else {
             return Ok(match self.session.execute(statement, &values)? {

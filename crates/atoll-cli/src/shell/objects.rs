@@ -141,6 +141,34 @@ pub fn types(session: &Session, output: &mut Output) -> Result<()> {
     write(&grid, output, "no types yet; CREATE TYPE makes one")
 }
 
+#[derive(Serialize)]
+struct SchemaJson<'a> {
+    schema: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comment: Option<&'a str>,
+}
+
+/// Writes the list of schemas; with `more`, also their comments.
+///
+/// # Errors
+/// Those of asking the session and of writing.
+pub fn schemas(session: &Session, output: &mut Output, more: bool) -> Result<()> {
+    let mut heads = vec![("schema", Align::Left)];
+    if more {
+        heads.push(("comment", Align::Left));
+    }
+    let mut grid = Grid::new(heads);
+    for (schema, comment) in session.schemas()? {
+        if output.json {
+            output.json(&SchemaJson { schema: &schema, comment: comment.as_deref() })?;
+            continue;
+        }
+        let comment = more.then(|| comment.unwrap_or_default());
+        grid.push([schema].into_iter().chain(comment).map(Some).collect());
+    }
+    write(&grid, output, "no schemas")
+}
+
 /// Writes the columns of a view; with `more`, also its comments and its query.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! A text that is read statement by statement.
 
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use atoll_sql::StatementScanner;
@@ -67,6 +67,14 @@ impl<'n, R: BufRead> Script<'n, R> {
         }
     }
 
+    /// The lines of data behind a `COPY … FROM STDIN`, up to one that is `\\.`, and the number of
+    /// the first.
+    pub fn data(&mut self) -> (Data<'_, R>, u64) {
+        let first = self.lines + 1;
+        let Self { reader, lines, .. } = self;
+        (Data { reader, lines, line: Vec::new(), given: 0, has_ended: false }, first)
+    }
+
     /// The error of a script with a closed output: that it has not run to its end, if statements
     /// are left.
     pub fn cut(&mut self) -> CliError {
@@ -76,6 +84,37 @@ impl<'n, R: BufRead> Script<'n, R> {
             Ok(None) => CliError::OutputClosed,
             Err(error) => error,
         }
+    }
+}
+
+/// See [`Script::data`].
+pub struct Data<'s, R> {
+    reader: &'s mut R,
+    lines: &'s mut u64,
+    line: Vec<u8>,
+    /// Bytes of the line that were given out.
+    given: usize,
+    has_ended: bool,
+}
+
+impl<R: BufRead> Read for Data<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.given == self.line.len() && !self.has_ended {
+            (self.given, self.has_ended) = (0, true);
+            self.line.clear();
+            if self.reader.read_until(b'\n', &mut self.line)? > 0 {
+                *self.lines += 1;
+                self.has_ended = matches!(self.line.as_slice(), b"\\.\n" | b"\\.\r\n" | b"\\.");
+            }
+            if self.has_ended {
+                self.line.clear();
+            }
+        }
+        let rest = &self.line[self.given..];
+        let length = rest.len().min(into.len());
+        into[..length].copy_from_slice(&rest[..length]);
+        self.given += length;
+        Ok(length)
     }
 }
 

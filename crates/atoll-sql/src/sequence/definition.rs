@@ -37,7 +37,7 @@ impl Whole {
         }
     }
 
-    fn limits(self) -> (i64, i64) {
+    pub(crate) fn limits(self) -> (i64, i64) {
         match self {
             Self::Smallint => (i16::MIN.into(), i16::MAX.into()),
             Self::Integer => (i32::MIN.into(), i32::MAX.into()),
@@ -45,7 +45,7 @@ impl Whole {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Smallint => "smallint",
             Self::Integer => "integer",
@@ -120,6 +120,7 @@ impl<'o> Options<'o> {
                 SequenceOptions::MaxValue(max) => {
                     all.max = Some(max.as_ref().map(number).transpose()?);
                 }
+                SequenceOptions::StartWith(at, _) if syntax::is_sequence_name(at) => {}
                 SequenceOptions::StartWith(at, _) => match syntax::restart(at) {
                     Some(at) => all.restart = Some(at.map(number).transpose()?),
                     None => all.start = Some(number(at)?),
@@ -191,13 +192,21 @@ impl Definition {
     /// # Errors
     /// The object is another one; a later version of Atoll has defined it.
     pub(crate) fn of(object: &Table) -> Result<Self, SqlError> {
-        match object.schema().object() {
+        Self::of_schema(object.schema(), object.name())
+    }
+
+    /// The definition of a sequence, by the schema of its object.
+    ///
+    /// # Errors
+    /// As [`Definition::of`].
+    pub(crate) fn of_schema(schema: &Schema, name: &str) -> Result<Self, SqlError> {
+        match schema.object() {
             Some((KIND, text)) => serde_json::from_str(text).map_err(|error| {
                 let message = format!("the definition of a sequence cannot be read: {error}");
                 SqlError::new(SqlErrorKind::Database, message)
                     .with_hint(Some("open the database with a newer version of Atoll".to_owned()))
             }),
-            _ => Err(not_a_sequence(object.name())),
+            _ => Err(not_a_sequence(name)),
         }
     }
 

@@ -1,7 +1,8 @@
 //! The numbers of sequences: `nextval` and its kin.
 
 use atoll::{
-    Database, Durability, Table, Transaction, TransactionOptions, TxnError, TxnResult, Value,
+    Database, Durability, SnapshotTable, Table, Transaction, TransactionOptions, TxnError,
+    TxnResult, Value,
 };
 
 use super::context::Context;
@@ -281,6 +282,14 @@ fn stored(db: &Database, object: &Table) -> Result<Option<(i64, bool)>, SqlError
     if found.serial_number() != object.serial() {
         return Ok(None);
     }
+    stored_in(&found)
+}
+
+/// The row of a sequence of a snapshot, if it has one.
+///
+/// # Errors
+/// The snapshot has expired, or is damaged.
+pub(crate) fn stored_in(found: &SnapshotTable) -> Result<Option<(i64, bool)>, SqlError> {
     for at in 0..found.segment_count() {
         let segment = found.segment(at)?;
         for (first, length) in segment.runs() {

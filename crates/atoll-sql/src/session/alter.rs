@@ -74,6 +74,7 @@ impl SqlSession {
     pub(super) fn create_index(&mut self, create: &CreateIndex) -> Result<Outcome, SqlError> {
         const TAG: &str = "CREATE INDEX";
         self.may_define(TAG)?;
+        self.check_index_options(&create.with)?;
         if create.concurrently && self.in_transaction() {
             let message = "CREATE INDEX CONCURRENTLY cannot be part of a transaction";
             return Err(

@@ -12,7 +12,19 @@ impl SqlSession {
     /// # Errors
     /// Those of the statement; it is of another kind.
     pub(super) fn define_object(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
+        if let Some(done) = self.name_owner(&statement)? {
+            return Ok(done);
+        }
         match statement {
+            Statement::Grant(_) | Statement::Revoke(_) => {
+                let hint = "Atoll has no roles: each process that opens it may do everything. \
+                            pg_dump -x leaves privileges away";
+                Err(unsupported(&statement).with_hint(Some(hint.to_owned())))
+            }
+            Statement::CreateExtension(_) => {
+                let hint = "take the statement, and what needs the extension, out of the script";
+                Err(unsupported(&statement).with_hint(Some(hint.to_owned())))
+            }
             Statement::CreateTable(create) => match &create.query {
                 Some(query) => self.in_turn(|session| session.create_table_as(&create, query)),
                 None => self.in_turn(|session| session.create_table(&create)),

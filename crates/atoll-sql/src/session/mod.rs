@@ -13,11 +13,13 @@ mod dropping;
 mod idle;
 mod locks;
 mod outcome;
+mod passed_over;
 mod prepare;
 mod ready;
 mod schemas;
 mod scope;
 mod sequences;
+mod setting;
 mod tables;
 mod tables_as;
 mod transactions;
@@ -28,12 +30,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use atoll::{Database, Durability, Snapshot};
+use atoll::{Database, Snapshot};
 use sqlparser::ast::{Set, Statement};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::foreign_syntax::SetConstraints;
 use crate::idle::Slot;
+use crate::input::Input;
 use crate::interrupt::{Interrupt, Question};
 use crate::isolation::{self, Isolation, Modes};
 use crate::load::Source;
@@ -42,7 +45,7 @@ use crate::prepared::cache::Kept;
 use crate::result::QueryResult;
 use crate::rows::Params;
 use crate::sequence::context::Context;
-use crate::settings::{self, Assignment, Changed, Setting, Settings};
+use crate::settings::{self, Setting, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
 use crate::{copy, names, query, zone};
@@ -82,6 +85,10 @@ pub struct SqlSession {
     context: Arc<Context>,
     /// The statements of `PREPARE`.
     named: HashMap<String, Arc<PreparedStatement>>,
+    /// The data of a `COPY … FROM STDIN`.
+    given: Option<Input>,
+    /// What is to be told of statements that have been carried out.
+    notices: Vec<String>,
 }
 
 impl SqlSession {
@@ -109,6 +116,8 @@ impl SqlSession {
             kept: None,
             streams: false,
             named: HashMap::new(),
+            given: None,
+            notices: Vec::new(),
         }
     }
 
@@ -304,7 +313,7 @@ impl SqlSession {
                     &source,
                     to,
                     &target,
-                    (&options, &legacy_options),
+                    ((&options, &legacy_options), self.given.as_ref()),
                     &self.interrupt(),
                 )?;
                 let tally = source.tally.clone();
@@ -374,44 +383,6 @@ impl SqlSession {
             )
             .with_hint(Some("change the database in the process that owns it".to_owned()))),
         }
-    }
-
-    fn set(&mut self, assignment: Assignment, tag: &str) -> Result<Outcome, SqlError> {
-        let in_transaction = self.in_transaction();
-        if assignment.is_local && !in_transaction {
-            let message = "SET LOCAL holds for one transaction, and none is open";
-            return Err(SqlError::new(SqlErrorKind::Syntax, message)
-                .with_hint(Some("BEGIN first, or SET it for the session".to_owned())));
-        }
-        self.settings.set(assignment, in_transaction);
-        if self.settings.now().idle.is_some() {
-            self.check_idle_watch()?;
-        }
-        Ok(Outcome::done(tag, 0))
-    }
-
-    /// What the commits of the database survive where nothing else is set.
-    fn default_durability(&self) -> Option<Durability> {
-        match &self.target {
-            Target::Database { db, .. } => db.durability(),
-            Target::Snapshot(_) => None,
-        }
-    }
-
-    /// Checks that a setting may be set: that of names also where nothing changes.
-    fn check_settable(&self, assignment: &Assignment, what: &str) -> Result<(), SqlError> {
-        match (&self.target, &assignment.changed) {
-            (Target::Snapshot(_), Changed::Path(_)) => Ok(()),
-            _ => self.writable(what).map(drop),
-        }
-    }
-
-    fn show(&self, setting: Setting) -> Result<Outcome, SqlError> {
-        if setting != Setting::SearchPath {
-            self.writable("SHOW of what commits survive")?;
-        }
-        let shown = setting.show(self.settings.now(), self.default_durability());
-        Ok(Outcome::Rows(QueryResult::of_text(setting.name(), &shown)))
     }
 
     /// The database, for a statement that cannot be part of a transaction.

@@ -3,8 +3,7 @@
 
 use atoll::{Catalog, Table, TableOptions, Transaction};
 use sqlparser::ast::{
-    AlterSchema, AlterSchemaOperation, Expr, Ident, ObjectName, SchemaName, Set, Spanned,
-    Statement, Value,
+    AlterSchema, AlterSchemaOperation, Ident, ObjectName, SchemaName, Spanned, Statement,
 };
 use sqlparser::tokenizer::Span;
 
@@ -19,13 +18,9 @@ use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::parse::MARK;
 use crate::prepared::query::Binder;
-use crate::result::QueryResult;
 use crate::schemas::{self, Kept, PUBLIC, SYSTEM, flat};
 use crate::scope::Scope;
-use crate::search_path::SearchPath;
 use crate::sequence::owned::{is_sequence, owned};
-use crate::set_config::SetConfig;
-use crate::settings::{self, Assignment, Changed};
 use crate::short::scalar::Began;
 use crate::user_types::UserType;
 use crate::view::View;
@@ -218,50 +213,6 @@ impl SqlSession {
         let comment = comment.filter(|comment| !comment.is_empty()).map(str::to_owned);
         self.define(&mut |transaction| schemas::comment(transaction, &schema, comment.clone()))?;
         Ok(Outcome::done("COMMENT", 0))
-    }
-
-    /// Carries out `SELECT set_config(…)`.
-    ///
-    /// # Errors
-    /// A setting that there is not, and a value that it cannot have.
-    pub(super) fn set_config(&mut self, call: &SetConfig) -> Result<Outcome, SqlError> {
-        let SetConfig { name, value, is_local, column } = call;
-        let variable = [Ident::new(name)];
-        let default = self.default_durability();
-        let assignment = match value {
-            Some(text) if name == "search_path" => {
-                let changed = Changed::Path(Some(SearchPath::of_text(text)?.into()));
-                Assignment { changed, is_local: *is_local }
-            }
-            value => {
-                let value = match value {
-                    Some(text) => Expr::value(Value::SingleQuotedString(text.clone())),
-                    None => Expr::Identifier(Ident::new("default")),
-                };
-                let set = Set::SingleAssignment {
-                    scope: None,
-                    hivevar: false,
-                    variable: variable.to_vec().into(),
-                    values: vec![value],
-                };
-                let assignment = settings::assignment(&set, default)?;
-                Assignment { is_local: *is_local, ..assignment }
-            }
-        };
-        self.check_settable(&assignment, "set_config")?;
-        // As in PostgreSQL, what holds for one transaction is gone at once where none is open.
-        let before = self.settings.clone();
-        let is_alone = *is_local && !self.in_transaction();
-        match is_alone {
-            true => self.settings.set(Assignment { is_local: false, ..assignment }, false),
-            false => drop(self.set(assignment, "SET")?),
-        }
-        let shown = settings::Setting::named(&variable)
-            .map(|setting| setting.show(self.settings.now(), default));
-        if is_alone {
-            self.settings = before;
-        }
-        Ok(Outcome::Rows(QueryResult::of_text(column, &shown.unwrap_or_default())))
     }
 }
 

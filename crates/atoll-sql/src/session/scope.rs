@@ -56,7 +56,9 @@ impl SqlSession {
     /// As long as it stays the same, texts mean the same: names of tables, and also constants,
     /// which may depend on the zone (`ZONE-1`).
     pub(super) fn names_version(&self) -> u64 {
-        self.catalog_version() ^ zone::current().mark() ^ self.settings.now().search_path().mark()
+        self.catalog_version()
+            ^ zone::current().mark()
+            ^ self.settings.now().path.as_ref().map_or(0, |path| path.mark())
     }
 
     fn catalog_version(&self) -> u64 {

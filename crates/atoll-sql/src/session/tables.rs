@@ -28,6 +28,7 @@ impl SqlSession {
     /// statement does not wait for them, or not any longer.
     pub(super) fn create_table(&mut self, create: &CreateTable) -> Result<Outcome, SqlError> {
         self.may_define("CREATE TABLE")?;
+        self.check_table_options(&create.table_options)?;
         let (scope, interrupt) = (self.scope()?, self.interrupt());
         let (_, span) = names::table_name(&create.name)?;
         let binder = Binder { scope: &scope, interrupt: &interrupt };

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Ident, Query, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
-    visit_relations,
+    Ident, ObjectName, Query, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
+    TableWithJoins, visit_relations,
 };
 
 use super::relations::{self, Found};
@@ -71,6 +71,20 @@ pub(super) fn columns_of(
     written: &str,
     alias: Option<&TableAlias>,
 ) -> Result<TableFactor, SqlError> {
+    let relation = vec![Ident::new(PUBLIC), Ident::with_quote('"', &source.relation)];
+    columns_of_named(source, &relation.into(), written, alias)
+}
+
+/// The same of a relation that is named so.
+///
+/// # Errors
+/// The names cannot be parsed.
+pub(super) fn columns_of_named(
+    source: &Source,
+    relation: &ObjectName,
+    written: &str,
+    alias: Option<&TableAlias>,
+) -> Result<TableFactor, SqlError> {
     let column = |(now, then): &(String, String)| match now == then {
         true => quoted_if_needed(now).into_owned(),
         false => format!("{} AS {}", quoted_if_needed(now), quoted_if_needed(then)),
@@ -78,8 +92,7 @@ pub(super) fn columns_of(
     let columns: Vec<_> = source.columns.iter().map(column).collect();
     // Of one that is only counted.
     let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(", ") };
-    let relation = quoted_if_needed(&source.relation);
-    let text = format!("SELECT {columns} FROM {PUBLIC}.{relation}");
+    let text = format!("SELECT {columns} FROM {relation}");
     let (Statement::Query(subquery), _) = parse::kept(&text)? else {
         return Err(SqlError::new(SqlErrorKind::Database, format!("\"{text}\" is no query")));
     };

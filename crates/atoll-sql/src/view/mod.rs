@@ -168,6 +168,35 @@ impl View {
         Ok(query.to_string())
     }
 
+    /// The query as it would be written now, with what `name` makes of the flat names of its
+    /// sources.
+    ///
+    /// # Errors
+    /// As [`View::definition`].
+    pub(crate) fn qualified_definition(
+        &self,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<String, SqlError> {
+        let (mut query, _) = self.parsed()?;
+        let mut sources = self.sources.iter();
+        relations::each(&mut query, &mut |Found { factor, .. }| {
+            let TableFactor::Table { name: written, alias, .. } = factor else { return Ok(()) };
+            let Some(source) = sources.next() else { return Ok(()) };
+            let called = names::last(written);
+            let qualified = sequence_names::object_name(&name(&source.relation))?;
+            if source.columns.iter().any(|(now, then)| now != then) {
+                *factor = expand::columns_of_named(source, &qualified, &called, alias.as_ref())?;
+                return Ok(());
+            }
+            *written = qualified;
+            if names::last(written) != called {
+                alias.get_or_insert_with(|| table_alias(ident(&called), Vec::new()));
+            }
+            Ok(())
+        })?;
+        Ok(query.to_string())
+    }
+
     /// Its query, without places, and how deep it may be.
     pub(crate) fn parsed(&self) -> Result<(Query, usize), SqlError> {
         match parse::kept(&self.query)? {

@@ -8,6 +8,7 @@ mod comments;
 mod copy;
 mod definitions;
 mod describe;
+mod dump;
 mod durability;
 mod enums;
 mod expressions;
@@ -30,6 +31,7 @@ mod sequences;
 mod statements;
 mod types;
 mod views;
+mod well_known;
 
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use atoll::{Database, DatabaseOptions};

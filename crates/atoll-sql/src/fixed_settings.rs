@@ -1,0 +1,69 @@
+//! Settings of PostgreSQL that have one value here, or none that would change anything. Dumps and
+//! drivers set them.
+//!
+//! `FIXED-1`: a value that would change what statements do in PostgreSQL, and does not here, is
+//! refused.
+
+use crate::error::{Cause, SqlError, SqlErrorKind};
+
+/// A setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fixed {
+    pub(crate) name: &'static str,
+    /// As `SHOW` writes it.
+    pub(crate) shown: &'static str,
+    /// The values that it may be given, in lower case.
+    allowed: &'static [&'static str],
+}
+
+const SWITCH: &[&str] = &["on", "off", "true", "false", "yes", "no", "1", "0"];
+const ON: &[&str] = &["on", "true", "yes", "1"];
+const OFF: &[&str] = &["off", "false", "no", "0"];
+
+const ALL: [Fixed; 15] = [
+    Fixed { name: "client_encoding", shown: "UTF8", allowed: &["utf8", "utf-8", "unicode"] },
+    Fixed { name: "standard_conforming_strings", shown: "on", allowed: ON },
+    // There are no functions with bodies, no policies of rows, no XML and no messages of this kind.
+    Fixed { name: "check_function_bodies", shown: "on", allowed: SWITCH },
+    Fixed { name: "row_security", shown: "on", allowed: SWITCH },
+    Fixed { name: "xmloption", shown: "content", allowed: &["content", "document"] },
+    Fixed {
+        name: "client_min_messages",
+        shown: "notice",
+        allowed: &[
+            "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error",
+        ],
+    },
+    Fixed { name: "default_tablespace", shown: "", allowed: &[""] },
+    Fixed { name: "default_table_access_method", shown: "heap", allowed: &["heap"] },
+    Fixed { name: "default_with_oids", shown: "off", allowed: OFF },
+    Fixed { name: "default_toast_compression", shown: "pglz", allowed: &["pglz", "lz4"] },
+    Fixed { name: "transaction_timeout", shown: "0", allowed: &["0"] },
+    Fixed { name: "bytea_output", shown: "hex", allowed: &["hex"] },
+    Fixed { name: "intervalstyle", shown: "postgres", allowed: &["postgres"] },
+    Fixed { name: "extra_float_digits", shown: "1", allowed: &["1", "2", "3"] },
+    Fixed { name: "synchronize_seqscans", shown: "on", allowed: SWITCH },
+];
+
+impl Fixed {
+    /// The setting of a name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        ALL.into_iter().find(|one| one.name == name)
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// It would have to change something.
+    pub(crate) fn check(self, value: &str) -> Result<(), SqlError> {
+        if self.allowed.contains(&value) {
+            return Ok(());
+        }
+        let Self { name, allowed, .. } = self;
+        let message = format!("{name} cannot be \"{value}\" here");
+        let allowed: Vec<String> = allowed.iter().map(|value| format!("'{value}'")).collect();
+        Err(SqlError::new(SqlErrorKind::Unsupported, message)
+            .with_cause(Cause::InvalidParameter)
+            .with_hint(Some(format!("it may be set to {}", allowed.join(", ")))))
+    }
+}

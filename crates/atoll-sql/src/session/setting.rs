@@ -1,0 +1,118 @@
+//! `SET`, `RESET`, `SHOW` and `set_config`, and the data of a `COPY … FROM STDIN`.
+
+use atoll::Durability;
+use sqlparser::ast::{Expr, Ident, Set, Value};
+
+use super::{Outcome, SqlSession, Target};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::input::Input;
+use crate::result::QueryResult;
+use crate::search_path::SearchPath;
+use crate::set_config::SetConfig;
+use crate::settings::{self, Assignment, Changed, Setting};
+
+impl SqlSession {
+    /// Runs a `COPY … FROM STDIN` with its data.
+    ///
+    /// # Errors
+    /// Those of the statement, and of data that the table cannot take.
+    pub fn copy_in(&mut self, sql: &str, data: Input) -> Result<Outcome, SqlError> {
+        self.given = Some(data);
+        let done = self.execute(sql);
+        self.given = None;
+        done
+    }
+
+    /// What is to be told of the statements that have been carried out since the last call: parts
+    /// of them that have no effect here.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Sets something, perhaps for the open transaction alone.
+    pub(super) fn set(&mut self, assignment: Assignment, tag: &str) -> Result<Outcome, SqlError> {
+        let in_transaction = self.in_transaction();
+        if assignment.is_local && !in_transaction {
+            let message = "SET LOCAL holds for one transaction, and none is open";
+            return Err(SqlError::new(SqlErrorKind::Syntax, message)
+                .with_hint(Some("BEGIN first, or SET it for the session".to_owned())));
+        }
+        self.settings.set(assignment, in_transaction);
+        if self.settings.now().idle.is_some() {
+            self.check_idle_watch()?;
+        }
+        Ok(Outcome::done(tag, 0))
+    }
+
+    /// What the commits of the database survive where nothing else is set.
+    pub(super) fn default_durability(&self) -> Option<Durability> {
+        match &self.target {
+            Target::Database { db, .. } => db.durability(),
+            Target::Snapshot(_) => None,
+        }
+    }
+
+    /// Checks that a setting may be set: that of names also where nothing changes.
+    pub(super) fn check_settable(
+        &self,
+        assignment: &Assignment,
+        what: &str,
+    ) -> Result<(), SqlError> {
+        match (&self.target, &assignment.changed) {
+            (Target::Snapshot(_), Changed::Path(_) | Changed::Nothing) => Ok(()),
+            _ => self.writable(what).map(drop),
+        }
+    }
+
+    pub(super) fn show(&self, setting: Setting) -> Result<Outcome, SqlError> {
+        if !matches!(setting, Setting::SearchPath | Setting::Fixed(_)) {
+            self.writable("SHOW of what commits survive")?;
+        }
+        let shown = setting.show(self.settings.now(), self.default_durability());
+        Ok(Outcome::Rows(QueryResult::of_text(setting.name(), &shown)))
+    }
+
+    /// Carries out `SELECT set_config(…)`.
+    ///
+    /// # Errors
+    /// A setting that there is not, and a value that it cannot have.
+    pub(super) fn set_config(&mut self, call: &SetConfig) -> Result<Outcome, SqlError> {
+        let SetConfig { name, value, is_local, column } = call;
+        let variable = [Ident::new(name)];
+        let default = self.default_durability();
+        let assignment = match value {
+            Some(text) if name == "search_path" => {
+                let changed = Changed::Path(Some(SearchPath::of_text(text)?.into()));
+                Assignment { changed, is_local: *is_local }
+            }
+            value => {
+                let value = match value {
+                    Some(text) => Expr::value(Value::SingleQuotedString(text.clone())),
+                    None => Expr::Identifier(Ident::new("default")),
+                };
+                let set = Set::SingleAssignment {
+                    scope: None,
+                    hivevar: false,
+                    variable: variable.to_vec().into(),
+                    values: vec![value],
+                };
+                let assignment = settings::assignment(&set, default)?;
+                Assignment { is_local: *is_local, ..assignment }
+            }
+        };
+        self.check_settable(&assignment, "set_config")?;
+        // As in PostgreSQL, what holds for one transaction is gone at once where none is open.
+        let before = self.settings.clone();
+        let is_alone = *is_local && !self.in_transaction();
+        match is_alone {
+            true => self.settings.set(Assignment { is_local: false, ..assignment }, false),
+            false => drop(self.set(assignment, "SET")?),
+        }
+        let shown =
+            Setting::named(&variable).map(|setting| setting.show(self.settings.now(), default));
+        if is_alone {
+            self.settings = before;
+        }
+        Ok(Outcome::Rows(QueryResult::of_text(column, &shown.unwrap_or_default())))
+    }
+}
