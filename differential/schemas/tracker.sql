@@ -26,3 +26,7 @@ INSERT INTO "Tracker"."Issues" (project, owner, opened, points) VALUES
     ('a', 'ann', '12:34:56.789', 1.5), ('b', 'bob', NULL, NULL);
 INSERT INTO "Tracker".history VALUES
     ('a', 100, 'same', 0.5), ('a', 100, 'same', 0.5), (NULL, NULL, 'none', NULL);
+CREATE TYPE "Tracker".size AS ENUM ('small', 'it''s large', '');
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE TABLE "Tracker".sized (s "Tracker".size DEFAULT 'small' PRIMARY KEY, m mood DEFAULT 'ok'::mood);
+INSERT INTO "Tracker".sized VALUES ('', NULL), ('it''s large', 'sad');

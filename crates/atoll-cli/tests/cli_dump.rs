@@ -23,7 +23,8 @@ fn a_dump_goes_from_one_database_to_another() {
     );
     let file = world.file("a.sql", &dumped);
     let file = file.to_str().unwrap();
-    let told = world.run(&["sql", "b", "--data", "b", "-f", file, "-c", "SELECT * FROM public.v"]).ok();
+    let told =
+        world.run(&["sql", "b", "--data", "b", "-f", file, "-c", "SELECT * FROM public.v"]).ok();
     assert!(told.contains("COPY 3\n") && told.contains("1.50"), "{told}");
     world.run(&["dump", "--data", "b", "-o", "b.sql"]).ok();
     let again = std::fs::read_to_string(file.replace("a.sql", "b.sql")).unwrap();

@@ -58,12 +58,12 @@ pub(crate) fn replace_set_schema(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(name..name, [mark, Token::Period].map(|token| TokenWithSpan { token, span }));
 }
 
-/// Makes an `ALTER SEQUENCE … OWNER TO` an `ALTER TABLE`, as PostgreSQL lets it be written.
+/// Makes an `ALTER SEQUENCE … OWNER TO`, or one of a type, an `ALTER TABLE`.
 pub(crate) fn replace_owned_sequence(tokens: &mut [TokenWithSpan]) {
     let places: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at])).collect();
     let [first, second, .., owner, to, _] = places[..] else { return };
     let is_one = is(&tokens[first], Keyword::ALTER)
-        && is(&tokens[second], Keyword::SEQUENCE)
+        && [Keyword::SEQUENCE, Keyword::TYPE].iter().any(|kind| is(&tokens[second], *kind))
         && is(&tokens[owner], Keyword::OWNER)
         && is(&tokens[to], Keyword::TO);
     if is_one {

@@ -1,17 +1,20 @@
 //! The definitions of a dump.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use atoll::{Column, DataType, IndexSpec, SnapshotTable};
-use sqlparser::ast::Expr;
+use sqlparser::ast::{
+    DataType as SqlType, Expr, Ident, ObjectNamePart, TypedString, VisitMut, visit_expressions_mut,
+};
 
 use super::{Dump, Result, list, text, unwritable};
 use crate::comments::Comments;
 use crate::declared::{Check, Declared, expression};
 use crate::quoted_if_needed;
-use crate::schemas::comment_in_snapshot;
+use crate::schemas::{PUBLIC, comment_in_snapshot};
 use crate::sequence::definition::Definition;
-use crate::sequence_names;
+use crate::{names, sequence_names};
 
 /// A table of a dump.
 pub(super) struct TableDump {
@@ -58,6 +61,11 @@ impl Dump<'_> {
         for schema in self.own_schemas() {
             writeln!(out, "\nCREATE SCHEMA {};", quoted_if_needed(schema))?;
         }
+        for labels in &self.enums {
+            let quoted: Vec<_> = labels.labels().iter().map(|label| text(label)).collect();
+            let (name, quoted) = (self.name(labels.name()), quoted.join(", "));
+            writeln!(out, "\nCREATE TYPE {name} AS ENUM ({quoted});")?;
+        }
         for (object, definition) in &self.sequences {
             if !is_identity(definition) {
                 let (name, options) = (self.name(object.name()), options(definition, true));
@@ -87,7 +95,8 @@ impl Dump<'_> {
         }
         for (name, view) in &self.views {
             let columns: Vec<&str> = view.columns.iter().map(|one| one.name.as_str()).collect();
-            let query = view.qualified_definition(&|flat| self.name(flat))?;
+            let mut query = view.qualified_query(&|flat| self.name(flat))?;
+            self.name_types(&mut query);
             writeln!(out, "\nCREATE VIEW {} ({}) AS\n {query};", self.name(name), list(&columns))?;
         }
         Ok(())
@@ -101,6 +110,7 @@ impl Dump<'_> {
             parts.push(self.column(column, dumped)?);
         }
         for Check { name, condition } in dumped.checks(bare) {
+            let condition = self.expression(&condition)?;
             parts.push(format!("CONSTRAINT {} CHECK ({condition})", quoted_if_needed(&name)));
         }
         if !key.is_empty() {
@@ -119,18 +129,55 @@ impl Dump<'_> {
     fn column(&self, column: &Column, dumped: &TableDump) -> Result<String> {
         let declared = &dumped.declared;
         let mut written =
-            format!("{} {}", quoted_if_needed(&column.name), type_name(column.data_type));
+            format!("{} {}", quoted_if_needed(&column.name), self.type_name(column.data_type));
         if let Some(generated) = declared.generated.get(&column.name) {
+            let generated = self.expression(generated)?;
             written.push_str(&format!(" GENERATED ALWAYS AS ({generated}) STORED"));
         } else if let Some(default) = declared.defaults.get(&column.name)
             && !declared.identities.contains_key(&column.name)
         {
-            written.push_str(&format!(" DEFAULT {}", with_schemas(default)?));
+            written.push_str(&format!(" DEFAULT {}", self.expression(default)?));
         }
         if !column.nullable {
             written.push_str(" NOT NULL");
         }
         Ok(written)
+    }
+
+    /// A type as PostgreSQL has it.
+    fn type_name(&self, data_type: DataType) -> String {
+        match data_type {
+            DataType::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
+            // With a condition for its width.
+            DataType::FixedBinary(_) => "bytea".to_owned(),
+            DataType::Enum(labels) => self.name(labels.name()),
+            other => other.to_string(),
+        }
+    }
+
+    /// A kept expression, with the schemas of the sequences and the types that it names (`DUMP-2`).
+    fn expression(&self, kept: &str) -> Result<String> {
+        let mut expr: Expr = expression(kept).map_err(|error| {
+            unwritable(format!("\"{kept}\" cannot be read: {}", error.message()))
+        })?;
+        sequence_names::with_schemas(&mut expr);
+        self.name_types(&mut expr);
+        Ok(expr.to_string())
+    }
+
+    /// Gives the types that casts name their schemas.
+    fn name_types<V: VisitMut>(&self, within: &mut V) {
+        let is_own = |name: &str| self.enums.iter().any(|labels| labels.name() == name);
+        let _ = visit_expressions_mut(within, |expr| {
+            if let Expr::Cast { data_type: SqlType::Custom(name, _), .. }
+            | Expr::TypedString(TypedString { data_type: SqlType::Custom(name, _), .. }) = expr
+                && name.0.len() == 1
+                && is_own(&names::last(name))
+            {
+                name.0.insert(0, ObjectNamePart::Identifier(Ident::new(PUBLIC)));
+            }
+            ControlFlow::<()>::Continue(())
+        });
     }
 
     /// What is made once the rows are there: indexes, then foreign keys, then comments.
@@ -225,38 +272,4 @@ fn options(definition: &Definition, with_type: bool) -> String {
         lines.push("CYCLE".to_owned());
     }
     lines.into_iter().map(|line| format!("\n    {line}")).collect()
-}
-
-/// A type as PostgreSQL has it.
-fn type_name(data_type: DataType) -> String {
-    match data_type {
-        DataType::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
-        // With a condition for its width.
-        DataType::FixedBinary(_) => "bytea".to_owned(),
-        other => other.to_string(),
-    }
-}
-
-/// A kept expression with the schemas of the sequences that it names (`DUMP-2`).
-fn with_schemas(kept: &str) -> Result<String> {
-    let mut expr: Expr = expression(kept)
-        .map_err(|error| unwritable(format!("a default cannot be read: {}", error.message())))?;
-    sequence_names::with_schemas(&mut expr);
-    Ok(expr.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sequences_in_defaults_get_their_schemas() {
-        for (kept, wanted) in [
-            ("nextval('q')", "nextval('public.q')"),
-            ("nextval('s.q') + 1", "nextval('s.q') + 1"),
-            ("'nextval'", "'nextval'"),
-        ] {
-            assert_eq!(with_schemas(kept).ok().as_deref(), Some(wanted));
-        }
-    }
 }

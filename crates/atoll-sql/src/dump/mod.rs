@@ -14,13 +14,14 @@ mod rows;
 use std::fmt;
 use std::io::{self, Write};
 
-use atoll::{Snapshot, SnapshotTable};
+use atoll::{Labels, Snapshot, SnapshotTable};
 
 use self::definitions::TableDump;
 use crate::error::SqlError;
 use crate::schemas::{self, PUBLIC, split};
 use crate::sequence::definition::Definition;
 use crate::sequence::values::stored_in;
+use crate::user_types::{ENUM, UserType};
 use crate::view::View;
 use crate::{SqlErrorKind, quoted_if_needed};
 
@@ -132,6 +133,7 @@ struct Dump<'d> {
     snapshot: &'d Snapshot,
     schemas: Vec<String>,
     sequences: Vec<(SnapshotTable, Definition)>,
+    enums: Vec<Labels>,
     tables: Vec<TableDump>,
     /// Each behind those that it reads.
     views: Vec<(String, View)>,
@@ -150,7 +152,7 @@ impl<'d> Dump<'d> {
         for name in &names {
             tables.push(TableDump::of(snapshot.table(name)?)?);
         }
-        let (mut sequences, mut views) = (Vec::new(), Vec::new());
+        let (mut sequences, mut views, mut enums) = (Vec::new(), Vec::new(), Vec::new());
         for object in snapshot.objects() {
             let kind = object.schema().object().map(|(kind, _)| kind.to_owned());
             match kind.as_deref().unwrap_or_default() {
@@ -166,6 +168,10 @@ impl<'d> Dump<'d> {
                         views.push((object.name().to_owned(), view));
                     }
                 }
+                ENUM => match UserType::of(object.name(), object.schema())? {
+                    Some(UserType::Enum(labels)) if is_all => enums.push(labels),
+                    _ => {}
+                },
                 "comments" | "schema" => {}
                 other => {
                     let message =
@@ -174,9 +180,11 @@ impl<'d> Dump<'d> {
                 }
             }
         }
+        enums.sort_by(|one, other| one.name().cmp(other.name()));
         sequences.sort_by(|(one, _), (other, _)| one.name().cmp(other.name()));
         let schemas = if is_all { schemas::schemas_in(snapshot) } else { Vec::new() };
-        Ok(Self { snapshot, schemas, sequences, tables, views: in_order(views) })
+        let views = in_order(views);
+        Ok(Self { snapshot, schemas, sequences, enums, tables, views })
     }
 
     /// Whether an object has this name.

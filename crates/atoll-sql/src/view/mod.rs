@@ -173,10 +173,7 @@ impl View {
     ///
     /// # Errors
     /// As [`View::definition`].
-    pub(crate) fn qualified_definition(
-        &self,
-        name: &dyn Fn(&str) -> String,
-    ) -> Result<String, SqlError> {
+    pub(crate) fn qualified_query(&self, name: &dyn Fn(&str) -> String) -> Result<Query, SqlError> {
         let (mut query, _) = self.parsed()?;
         let mut sources = self.sources.iter();
         relations::each(&mut query, &mut |Found { factor, .. }| {
@@ -194,7 +191,7 @@ impl View {
             }
             Ok(())
         })?;
-        Ok(query.to_string())
+        Ok(query)
     }
 
     /// Its query, without places, and how deep it may be.
