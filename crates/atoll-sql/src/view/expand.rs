@@ -71,7 +71,7 @@ pub(super) fn columns_of(
     written: &str,
     alias: Option<&TableAlias>,
 ) -> Result<TableFactor, SqlError> {
-    let relation = vec![Ident::new(PUBLIC), Ident::with_quote('"', &source.relation)];
+    let relation = vec![Ident::new(PUBLIC), ident(&source.relation)];
     columns_of_named(source, &relation.into(), written, alias)
 }
 
