@@ -45,6 +45,10 @@ fn dtype(data_type: DataType) -> Option<String> {
         | DataType::Char(_)
         | DataType::Time
         | DataType::Uuid
+        | DataType::Interval
+        | DataType::Json
+        | DataType::Jsonb
+        | DataType::Array(_)
         | DataType::Enum(_) => return None,
     })
 }

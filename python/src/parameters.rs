@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use atoll::Interval;
 use atoll_sql::Literal;
-use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Timelike, Utc};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike, Utc};
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyFloat, PyInt, PyList, PyMapping, PyString,
-    PyTime, PyTuple,
+    PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyFloat, PyInt, PyList,
+    PyMapping, PyString, PyTime, PyTuple,
 };
 
 use crate::errors::{Fault, Outcome};
@@ -72,11 +73,29 @@ fn value(object: &Bound<'_, PyAny>, at: usize) -> Outcome<Literal> {
         let seconds = i64::from(time.num_seconds_from_midnight());
         return Ok(Literal::Time(seconds * 1_000_000 + i64::from(time.nanosecond() / 1000)));
     }
+    if object.is_instance_of::<PyDelta>() {
+        return span(object, at);
+    }
+    if object.is_instance_of::<PyDict>() {
+        let json = object.py().import("json").map_err(Fault::Python)?;
+        let text = json.call_method1("dumps", (object,)).map_err(Fault::Python)?;
+        return Ok(Literal::Json(text.extract().map_err(Fault::Python)?));
+    }
     if let Ok(items) = object.cast::<PyList>() {
         let items = items.iter().map(|item| value(&item, at));
         return Ok(Literal::List(items.collect::<Outcome<_>>()?));
     }
     other(object, at)
+}
+
+/// A span of time: its days, and the rest.
+fn span(object: &Bound<'_, PyAny>, at: usize) -> Outcome<Literal> {
+    let out_of_range = || Fault::Value(format!("parameter {} is too long a time", at + 1));
+    let span: TimeDelta = object.extract().map_err(Fault::Python)?;
+    let days = i32::try_from(span.num_days()).map_err(|_| out_of_range())?;
+    let rest = span - TimeDelta::days(days.into());
+    let nanos = rest.num_nanoseconds().ok_or_else(out_of_range)?;
+    Ok(Literal::Interval(Interval { months: 0, days, nanos }))
 }
 
 /// One with a time zone is an instant.
@@ -139,7 +158,7 @@ fn other(object: &Bound<'_, PyAny>, at: usize) -> Outcome<Literal> {
 fn unknown(name: &str, at: usize) -> Fault {
     Fault::Type(format!(
         "parameter {} is a {name}; values are None, bool, int, float, str, bytes, Decimal, date, \
-         time, datetime and UUID, and lists of them",
+         time, datetime, timedelta, UUID and dict, and lists of them",
         at + 1
     ))
 }

@@ -3,27 +3,27 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, ArrowTimestampType, Date32Type, Decimal128Type, DecimalType, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType,
+    Time64MicrosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrowNativeTypeOp, PrimitiveArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{DataType, Field, TimeUnit};
-use atoll::{DataType as ColumnType, UUID, Value};
-use atoll_sql::{show_date, show_time, show_timestamp};
-use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime, Utc};
+use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
+use atoll::{DataType as ColumnType, Interval, JSON, UUID, Value, decode_list};
+use atoll_sql::{show_date, show_interval, show_time, show_timestamp};
+use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime, TimeDelta, Utc};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
 use crate::errors::Fault;
 
 type Values<'py> = Vec<Bound<'py, PyAny>>;
 
 /// The values of an array as Python objects: int, float, bool, str, bytes, `datetime.date`,
-/// `datetime.time`, `datetime.datetime`, `decimal.Decimal`, `uuid.UUID`; None for NULL. Values of
-/// other types become text.
+/// `datetime.time`, `datetime.datetime`, `datetime.timedelta`, `decimal.Decimal`, `uuid.UUID`, what
+/// `json.loads` makes of JSON, and lists of them; None for NULL. Values of other types become text.
 pub(crate) fn of_array<'py>(
     py: Python<'py>,
     array: &dyn Array,
@@ -44,6 +44,10 @@ pub(crate) fn of_array<'py>(
         DataType::Float64 => numbers::<Float64Type>(py, array),
         DataType::Utf8 => each(py, array, |at| array.as_string::<i32>().value(at)),
         DataType::LargeUtf8 => each(py, array, |at| array.as_string::<i64>().value(at)),
+        DataType::Utf8View if field.extension_type_name() == Some(JSON) => {
+            let loads = json_loads(py)?;
+            objects(py, array, |at| json(&loads, array.as_string_view().value(at)))
+        }
         DataType::Utf8View => each(py, array, |at| array.as_string_view().value(at)),
         DataType::Binary => each(py, array, |at| array.as_binary::<i32>().value(at)),
         DataType::LargeBinary => each(py, array, |at| array.as_binary::<i64>().value(at)),
@@ -70,6 +74,21 @@ pub(crate) fn of_array<'py>(
         }
         DataType::Timestamp(unit, None) => instants(py, array, *unit),
         DataType::Decimal128(precision, scale) => decimals(py, array, *precision, *scale),
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let intervals = array.as_primitive::<IntervalMonthDayNanoType>();
+            each(py, array, |at| {
+                let value = intervals.value(at);
+                let (months, days, nanos) = (value.months, value.days, value.nanoseconds);
+                timedelta(Interval { months, days, nanos })
+            })
+        }
+        DataType::List(item) => {
+            let lists = array.as_list::<i32>();
+            objects(py, array, |at| {
+                let items = of_array(py, lists.value(at).as_ref(), item)?;
+                PyList::new(py, items)?.into_bound_py_any(py)
+            })
+        }
         _ => texts(py, array),
     }
 }
@@ -99,6 +118,13 @@ pub(crate) fn of_value<'py>(
         Value::Float32(v) => v.into_bound_py_any(py),
         Value::Float64(v) => v.into_bound_py_any(py),
         Value::Bool(v) => v.into_bound_py_any(py),
+        Value::Interval(v) => timedelta(*v).into_bound_py_any(py),
+        Value::Text(v) if is_json(data_type) => json(&json_loads(py)?, v),
+        Value::Binary(v) if let Some(element) = data_type.element() => {
+            let items = decode_list(element, v).unwrap_or_default();
+            let items = items.iter().map(|item| of_value(py, item, element, decimal));
+            PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_bound_py_any(py)
+        }
         Value::Text(v) => v.into_bound_py_any(py),
         Value::Binary(v) if data_type == ColumnType::Uuid => uuid(&uuid_class(py)?, v),
         Value::Binary(v) => v.as_slice().into_bound_py_any(py),
@@ -125,6 +151,36 @@ pub(crate) fn of_value<'py>(
             }
         }
     }
+}
+
+fn is_json(data_type: ColumnType) -> bool {
+    matches!(data_type, ColumnType::Json | ColumnType::Jsonb)
+}
+
+fn json_loads(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("json")?.getattr("loads")
+}
+
+fn json<'py>(loads: &Bound<'py, PyAny>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    loads.call1((text,))
+}
+
+/// A span of time, in which a year has 365 days and a month 30, as in psycopg; as text where it is
+/// longer than `timedelta` allows.
+fn timedelta(value: Interval) -> Span {
+    let Interval { months, days, nanos } = value;
+    let days = i64::from(months / 12) * 365 + i64::from(months % 12) * 30 + i64::from(days);
+    let span = TimeDelta::try_days(days);
+    let span = span.and_then(|span| span.checked_add(&TimeDelta::microseconds(nanos / 1000)));
+    let fits = |span: &TimeDelta| span.num_days().abs() < 999_999_999;
+    span.filter(fits).map_or_else(|| Span::Text(show_interval(value)), Span::Held)
+}
+
+/// A span of time as a Python object.
+#[derive(IntoPyObject)]
+enum Span {
+    Held(TimeDelta),
+    Text(String),
 }
 
 /// Whether a field of 16 bytes is one of UUIDs.

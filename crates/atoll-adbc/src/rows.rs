@@ -13,7 +13,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StringViewArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType as ArrowType, SchemaRef, TimeUnit};
-use atoll::{ArrowRows, Column, DataType, Labels, Schema, UTC, UUID, arrow_type};
+use atoll::{ArrowRows, Column, DataType, JSON, JSONB, Labels, Schema, UTC, UUID, arrow_type};
 use atoll_sql::{Declared, SqlError, in_words_of_sql, narrowest_column_type};
 
 /// Why rows cannot be those of a table.
@@ -66,6 +66,8 @@ impl IncomingRows {
             let data_type = match field.extension_type_name() {
                 _ if untyped => Some(DataType::Text),
                 Some(UUID) => Some(DataType::Uuid),
+                Some(JSON) if field.metadata().contains_key(JSONB) => Some(DataType::Jsonb),
+                Some(JSON) => Some(DataType::Json),
                 _ => narrowest_column_type(arrow),
             };
             let data_type = data_type.ok_or_else(|| {
@@ -177,7 +179,9 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Result<ArrayRef> {
         let told = in_words_of_sql(&error.to_string());
         refuse(format!("holds a value out of range: {told}"))
     })?;
-    if let DataType::Char(_) | DataType::Varchar(_) = column.data_type {
+    if let DataType::Char(_) | DataType::Varchar(_) | DataType::Json | DataType::Jsonb =
+        column.data_type
+    {
         fitted =
             fit_texts(&fitted, column).map_err(|reason| refuse(format!("holds a {reason}")))?;
     }
@@ -245,6 +249,7 @@ fn fits(given: &ArrowType, wanted: DataType) -> bool {
         // Of an instant, the timestamp in UTC.
         (DataType::TimestampTz, DataType::Timestamp) => true,
         (DataType::Text, DataType::Varchar(_) | DataType::Char(_) | DataType::Enum(_)) => true,
+        (DataType::Text, DataType::Json | DataType::Jsonb) => true,
         (DataType::FixedBinary(16), DataType::Uuid) => true,
         (from, DataType::Decimal { .. }) => integer(from),
         (from, to) => from == to || integer(from) && integer(to),

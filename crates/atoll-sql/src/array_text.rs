@@ -1,13 +1,13 @@
 //! Arrays of one dimension as texts: `{1,NULL,"a b"}` (PostgreSQL's manual, 8.15).
 
-use crate::text;
+use crate::written::quote;
 
 /// Reads an array; `None` is an element that is NULL.
 ///
 /// # Errors
 /// One clause that repeats the text and says why it is no array.
 pub(crate) fn parse(written: &str) -> Result<Vec<Option<String>>, String> {
-    let wrong = |why: &str| format!("{} is not an array: {why}", text::quote(written));
+    let wrong = |why: &str| format!("{} is not an array: {why}", quote(written));
     let inner = written.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     let inner = inner.ok_or_else(|| wrong("it is written as {1,2,3}"))?;
     let mut items = Vec::new();
@@ -75,6 +75,12 @@ fn element(chars: &mut std::str::Chars<'_>) -> Result<(Option<String>, bool), &'
     Ok(((!is_null).then_some(item), is_last))
 }
 
+/// Whether an element would not be read as it is.
+fn needs_quotes(item: &str) -> bool {
+    let is_other = |c: char| matches!(c, '{' | '}' | ',' | '"' | '\\') || c.is_ascii_whitespace();
+    item.is_empty() || item.eq_ignore_ascii_case("null") || item.contains(is_other)
+}
+
 /// Writes an array, which [`parse`] reads as it was.
 pub(crate) fn write(items: impl Iterator<Item = Option<String>>) -> String {
     let mut written = String::from("{");
@@ -84,6 +90,7 @@ pub(crate) fn write(items: impl Iterator<Item = Option<String>>) -> String {
         }
         match item {
             None => written.push_str("NULL"),
+            Some(item) if !needs_quotes(&item) => written.push_str(&item),
             Some(item) => {
                 written.push('"');
                 for one in item.chars() {

@@ -8,16 +8,20 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
-    Decimal256Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
-    Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
+    DurationSecondType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalYearMonthType,
+    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use atoll::Interval;
 use chrono::DateTime;
 
 use crate::enums::label;
+use crate::interval;
 use crate::literal::Literal;
 
 /// The array without dictionary or run-length encoding.
@@ -106,6 +110,38 @@ pub(crate) fn at(array: &dyn Array, index: usize) -> Result<Literal, String> {
             _ => return Err("the time is finer than a microsecond".to_owned()),
         },
         DataType::Time64(_) => Literal::Time(get::<Time64MicrosecondType>(array, index)),
+        DataType::Interval(unit) => Literal::Interval(match unit {
+            IntervalUnit::YearMonth => {
+                let months = get::<IntervalYearMonthType>(array, index);
+                Interval { months, days: 0, nanos: 0 }
+            }
+            IntervalUnit::DayTime => {
+                let value = get::<IntervalDayTimeType>(array, index);
+                let nanos = i64::from(value.milliseconds) * 1_000_000;
+                Interval { months: 0, days: value.days, nanos }
+            }
+            IntervalUnit::MonthDayNano => {
+                let value = get::<IntervalMonthDayNanoType>(array, index);
+                if value.nanoseconds % 1000 != 0 {
+                    return Err("the interval is finer than a microsecond".to_owned());
+                }
+                let (months, days) = (value.months, value.days);
+                Interval { months, days, nanos: value.nanoseconds }
+            }
+        }),
+        DataType::Duration(unit) => {
+            let value = match unit {
+                TimeUnit::Second => get::<DurationSecondType>(array, index),
+                TimeUnit::Millisecond => get::<DurationMillisecondType>(array, index),
+                TimeUnit::Microsecond => get::<DurationMicrosecondType>(array, index),
+                TimeUnit::Nanosecond => get::<DurationNanosecondType>(array, index),
+            };
+            let Literal::Timestamp(micros) = instant(value, *unit)? else {
+                return Err("the interval is finer than a microsecond".to_owned());
+            };
+            let value = interval::between(micros, 0);
+            Literal::Interval(value.ok_or("the interval is out of range")?)
+        }
         DataType::Decimal32(_, scale) => {
             decimal(get::<Decimal32Type>(array, index).into(), *scale)?
         }
@@ -116,6 +152,17 @@ pub(crate) fn at(array: &dyn Array, index: usize) -> Result<Literal, String> {
         DataType::Decimal256(_, scale) => {
             let digits = get::<Decimal256Type>(array, index).to_i128();
             decimal(digits.ok_or("the decimal has more than 38 digits")?, *scale)?
+        }
+        DataType::List(_) => {
+            let items = array.as_list::<i32>().value(index);
+            let items = plain(&items)?;
+            let items = (0..items.len()).map(|row| at(items.as_ref(), row));
+            Literal::List(items.collect::<Result<_, _>>()?)
+        }
+        DataType::LargeList(_) => {
+            let items = plain(&array.as_list::<i64>().value(index))?;
+            let items = (0..items.len()).map(|row| at(items.as_ref(), row));
+            Literal::List(items.collect::<Result<_, _>>()?)
         }
         other => return Err(format!("values of the Arrow type {other} fit no column")),
     })

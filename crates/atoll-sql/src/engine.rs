@@ -18,10 +18,13 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemoryCatalogPro
 use datafusion::common::Result as DataFusionResult;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
+use datafusion::execution::{
+    FunctionRegistry, SessionState, SessionStateBuilder, SessionStateDefaults,
+};
 use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
@@ -37,7 +40,7 @@ use crate::names::CATALOG;
 use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::subqueries::Subqueries;
-use crate::rules::temporal::{Now, TypeNames};
+use crate::rules::temporal::{AnyTrunc, Now, TypeNames};
 use crate::rules::{
     at_zone, enums, extreme, functions, grouped, merging, quantified, ranked, spread, sum, temporal,
 };
@@ -199,8 +202,8 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
         .with_analyzer_rules(analyzers(Guards::Without))
         .with_physical_optimizer_rules(physical_rules())
         .with_type_planner(Arc::new(TypeNames))
+        .with_expr_planners(expr_planners())
         .build();
-    settings.register_expr_planner(Arc::new(QuotedLiterals))?;
     let spreads = spread::aggregates().into_iter().chain(ranked::aggregates());
     let every = Arc::unwrap_or_clone(bool_and_udaf()).with_aliases(["every"]);
     let ours = sum::aggregates().into_iter().chain(extreme::aggregates());
@@ -210,7 +213,8 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
     let ours = merging::functions().into_iter().chain(quantified::functions());
     let ours = ours.chain(functions::functions()).chain(enums::functions());
     let now = [Now::new(), Now::local()].map(ScalarUDF::from);
-    let ours = ours.chain(now).chain([grouped::function(), at_zone::function()]);
+    let trunc = ScalarUDF::from(AnyTrunc::new());
+    let ours = ours.chain(now).chain([trunc]).chain([grouped::function(), at_zone::function()]);
     let ours: Vec<ScalarUDF> = ours.collect();
     for function in &ours {
         // With its other names: settings that are made of these would find the old function by
@@ -251,6 +255,13 @@ impl AnalyzerRule for NowIsAParameter {
         };
         Ok(plan.transform_up_with_subqueries(node)?.data)
     }
+}
+
+/// What plans operators: ours comes before DataFusion's, which would take those of arrays.
+fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(QuotedLiterals)];
+    planners.extend(SessionStateDefaults::default_expr_planners());
+    planners
 }
 
 /// DataFusion's rules for physical plans, without filter pushdown: it confuses columns of a join

@@ -133,6 +133,8 @@ pub fn narrowest_column_type(arrow: &ArrowType) -> Option<DataType> {
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Binary,
         ArrowType::FixedSizeBinary(width) => DataType::FixedBinary(u32::try_from(*width).ok()?),
         ArrowType::Date32 => DataType::Date,
+        ArrowType::List(item) => narrowest_column_type(item.data_type())?.array()?,
+        ArrowType::Interval(_) | ArrowType::Duration(_) => DataType::Interval,
         ArrowType::Date64 => DataType::Timestamp,
         ArrowType::Timestamp(_, Some(_)) => DataType::TimestampTz,
         ArrowType::Time32(_) | ArrowType::Time64(_) => DataType::Time,

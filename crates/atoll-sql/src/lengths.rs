@@ -12,6 +12,7 @@ use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_K
 use arrow_schema::{DataType as ArrowType, Field};
 use atoll::{CHARACTER, CHARACTERS_MAX, DataType};
 
+use crate::json::Form;
 use crate::written::quote;
 
 /// The first characters of a text, and whether it has only blanks behind them.
@@ -48,12 +49,15 @@ pub(crate) fn assigned(text: &str, data_type: DataType) -> Result<&str, String> 
     }
 }
 
-/// As [`assigned`], for rows that come as Arrow data.
+/// As [`assigned`], for rows that come as Arrow data; JSON is read.
 ///
 /// # Errors
-/// As there.
-pub fn text_in_column(text: &str, data_type: DataType) -> Result<&str, String> {
-    assigned(text, data_type)
+/// As there; the text is no JSON.
+pub fn text_in_column(text: &str, data_type: DataType) -> Result<Cow<'_, str>, String> {
+    match Form::of(data_type) {
+        Some(form) => form.read(text).map(Cow::Owned).map_err(|fault| fault.message),
+        None => assigned(text, data_type).map(Cow::Borrowed),
+    }
 }
 
 /// The text as a cast that is written makes it: what is too long is cut off.

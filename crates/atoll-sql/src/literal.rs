@@ -3,10 +3,10 @@
 //! A [`Literal`] is as exact as it was written. It becomes a [`Value`] when the type of its column
 //! is known. That step checks ranges, and lost digits are an error there.
 
-use atoll::{DataType, Schema, Value};
+use atoll::{DataType, Interval, Schema, Value};
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::{array_text, clock, show, text, types, uuid, zone};
+use crate::{array_text, clock, interval, show, text, types, uuid, zone};
 
 /// Integers up to here are exact as floating-point numbers, as are these powers of ten.
 const EXACT_INTEGER_MAX: u128 = 1 << 53;
@@ -37,8 +37,12 @@ pub enum Literal {
     Instant(i64),
     /// Microseconds since midnight.
     Time(i64),
+    /// A span of time.
+    Interval(Interval),
     /// A UUID.
     Uuid([u8; 16]),
+    /// A text in the JSON format.
+    Json(String),
     /// Bytes.
     Bytes(Vec<u8>),
     /// The elements of an array: `id = ANY($1)`.
@@ -57,6 +61,7 @@ macro_rules! literal_from {
 literal_from!(
     bool => Bool, i16 => Integer, i32 => Integer, i64 => Integer, u32 => Integer, u64 => Integer,
     f64 => Float, f32 => Real, &str => Text, String => Text, &[u8] => Bytes, Vec<u8> => Bytes,
+    Interval => Interval,
 );
 
 impl<T: Into<Self>> From<Vec<T>> for Literal {
@@ -110,7 +115,15 @@ impl Literal {
                 DataType::Decimal { scale, .. } => Self::Decimal(v, scale),
                 _ => Self::Decimal(v, 0),
             },
+            Value::Interval(v) => Self::Interval(v),
+            Value::Text(v) if matches!(data_type, DataType::Json | DataType::Jsonb) => {
+                Self::Json(v)
+            }
             Value::Text(v) => Self::Text(v),
+            Value::Binary(v) if let Some(element) = data_type.element() => {
+                let items = atoll::decode_list(element, &v).unwrap_or_default();
+                Self::List(items.into_iter().map(|item| Self::of(item, element)).collect())
+            }
             Value::Binary(v) => match (data_type, v.as_slice().try_into()) {
                 (DataType::Uuid, Ok(bytes)) => Self::Uuid(bytes),
                 _ => Self::Bytes(v),
@@ -128,7 +141,15 @@ impl Literal {
             (Self::Null, _) => Ok(Value::Null),
             (Self::Text(text), T::Text) => Ok(Value::Text(text)),
             (Self::Text(text), _) => text::parse(&text, data_type),
+            (Self::Json(text), T::Json | T::Jsonb) => text::parse(&text, data_type),
+            (Self::Json(text), T::Text | T::Varchar(_) | T::Char(_)) => text::parse(&text, data_type),
             (Self::Bytes(bytes), T::Binary) => Ok(Value::Binary(bytes)),
+            (Self::List(items), T::Array(_)) => {
+                let element = data_type.element().ok_or("the array has no elements")?;
+                let items = items.into_iter().map(|item| item.into_value(element));
+                let items = items.collect::<Result<Vec<_>, _>>()?;
+                Ok(Value::Binary(atoll::encode_list(element, &items)))
+            }
             (Self::Uuid(bytes), T::Uuid | T::Binary | T::FixedBinary(16)) => {
                 Ok(Value::Binary(bytes.to_vec()))
             }
@@ -147,6 +168,13 @@ impl Literal {
             (Self::Timestamp(micros), T::Timestamp) => Ok(Value::Timestamp(micros)),
             (Self::Instant(micros), T::TimestampTz) => Ok(Value::Timestamp(micros)),
             (Self::Time(micros), T::Time) => Ok(Value::Int64(micros)),
+            (Self::Interval(value), T::Interval) => Ok(Value::Interval(value)),
+            (Self::Time(micros), T::Interval) => {
+                Ok(Value::Interval(Interval { months: 0, days: 0, nanos: micros * 1000 }))
+            }
+            (Self::Interval(value), T::Time) => {
+                Ok(Value::Int64((value.nanos / 1000).rem_euclid(text::DAY_US)))
+            }
             (Self::Timestamp(micros), T::Time) => Ok(Value::Int64(micros.rem_euclid(text::DAY_US))),
             (Self::Date(days), T::TimestampTz) => {
                 Self::Timestamp(i64::from(days) * text::DAY_US).into_value(data_type)
@@ -278,8 +306,9 @@ impl Literal {
             Self::Timestamp(micros) => show::timestamp(*micros),
             Self::Instant(micros) => zone::show(*micros),
             Self::Time(micros) => clock::show(*micros),
+            Self::Interval(value) => interval::show(*value),
             Self::Uuid(bytes) => uuid::show(bytes),
-            Self::Text(text) => text::quote(text),
+            Self::Text(text) | Self::Json(text) => text::quote(text),
             Self::List(_) => self.to_text().unwrap_or_default(),
             other => format!("a {}", other.kind()),
         }
@@ -289,7 +318,7 @@ impl Literal {
     pub(crate) fn to_text(&self) -> Option<String> {
         Some(match self {
             Self::Null => return None,
-            Self::Text(text) => text.clone(),
+            Self::Text(text) | Self::Json(text) => text.clone(),
             Self::Bytes(value) => show::bytes(value),
             Self::List(items) => array_text::write(items.iter().map(Self::to_text)),
             other => other.show(),
@@ -307,7 +336,9 @@ impl Literal {
             Self::Timestamp(_) => "timestamp",
             Self::Instant(_) => "timestamp with time zone",
             Self::Time(_) => "time",
+            Self::Interval(_) => "interval",
             Self::Uuid(_) => "uuid",
+            Self::Json(_) => "jsonb",
             Self::Bytes(_) => "bytea",
             Self::List(_) => "list",
         }

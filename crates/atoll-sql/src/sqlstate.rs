@@ -48,6 +48,21 @@ fn of_moment(message: &str) -> Option<&'static str> {
     {
         return Some(OUT_OF_RANGE);
     }
+    if message.contains("invalid input syntax for type interval") {
+        return Some("22007");
+    }
+    if message.contains("interval field value out of range") {
+        return Some("22015");
+    }
+    if message.contains("interval out of range") {
+        return Some(OUT_OF_RANGE);
+    }
+    if message.contains("unsupported Unicode escape sequence") {
+        return Some("22P05");
+    }
+    if message.contains("value overflows numeric format") {
+        return Some("22003");
+    }
     if message.contains("has a time zone that is not known") {
         return Some("22023");
     }

@@ -4,7 +4,7 @@
 
 mod column;
 
-use atoll::{Column, IndexSpec, Schema, Table};
+use atoll::{Column, DataType, IndexSpec, Schema, Table};
 use sqlparser::ast::{
     ColumnDef, Expr, Ident, IndexColumn, IndexOption, IndexType, NullsDistinctOption,
     SequenceOptions, Spanned, TableConstraint,
@@ -110,9 +110,11 @@ impl TableShape {
                 .at(span));
         }
         if is_key {
+            check_key(column.data_type).map_err(|error| error.at(span))?;
             self.set_key(vec![column.name.clone()], false, span)?;
         }
         if let Some(name) = unique {
+            check_key(column.data_type).map_err(|error| error.at(span))?;
             self.add_index(name, vec![column.name.clone()], true);
         }
         self.numbered.extend(numbered);
@@ -304,6 +306,10 @@ impl TableShape {
                 let known = self.columns.iter().map(|known| known.column.name.as_str());
                 return Err(names::unknown_column(&name, None, known).at(one.column.span()));
             }
+            let known = self.columns.iter().find(|known| known.column.name == name);
+            if let Some(known) = known {
+                check_key(known.column.data_type).map_err(|e| e.at(one.column.span()))?;
+            }
             if named.contains(&name) {
                 let message = format!("column \"{name}\" is named twice");
                 return Err(SqlError::new(SqlErrorKind::Schema, message).at(one.column.span()));
@@ -430,6 +436,26 @@ fn plain(constraint: &TableConstraint) -> TableConstraint {
         _ => {}
     }
     plain
+}
+
+/// Checks that a column can be in a key or an index.
+///
+/// # Errors
+/// JSON, of which equal values may have different bytes.
+fn check_key(data_type: DataType) -> Result<(), SqlError> {
+    match data_type {
+        DataType::Json => {
+            let message =
+                "data type json has no default operator class for access method \"btree\"";
+            Err(SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::UnknownObject))
+        }
+        DataType::Jsonb => {
+            let message = "a jsonb column in a key or an index is not supported";
+            let hint = "index a generated column with the value, as in (doc ->> 'id')";
+            Err(SqlError::unsupported(message).with_hint(Some(hint.to_owned())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn key_column(column: &IndexColumn) -> Result<String, SqlError> {

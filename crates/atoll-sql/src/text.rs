@@ -10,8 +10,9 @@ use atoll::{DataType, Value};
 
 pub(crate) use crate::calendar::DAY_US;
 use crate::calendar::{date_parts, timestamp_and_zone};
+use crate::json::Form;
 pub(crate) use crate::written::{digits, quote};
-use crate::{clock, enums, lengths, uuid, zone};
+use crate::{array_text, clock, enums, interval, lengths, uuid, zone};
 
 /// Reads a value of a type.
 ///
@@ -40,6 +41,18 @@ pub(crate) fn parse(text: &str, data_type: DataType) -> Result<Value, String> {
         }
         DataType::TimestampTz => zone::parse(text).map(Value::Timestamp),
         DataType::Time => time(text).map(Value::Int64),
+        DataType::Interval => interval::parse(text).map(Value::Interval),
+        DataType::Json => Form::Json.read(text).map(Value::Text).map_err(|fault| fault.message),
+        DataType::Jsonb => Form::Jsonb.read(text).map(Value::Text).map_err(|fault| fault.message),
+        DataType::Array(_) => {
+            let element = data_type.element().ok_or("the array has no elements")?;
+            let items = array_text::parse(text)?.into_iter().map(|item| match item {
+                Some(item) => parse(&item, element),
+                None => Ok(Value::Null),
+            });
+            let items = items.collect::<Result<Vec<_>, _>>()?;
+            Ok(Value::Binary(atoll::encode_list(element, &items)))
+        }
         DataType::Uuid => uuid::parse(text.trim()).map(|bytes| Value::Binary(bytes.to_vec())),
         DataType::Enum(labels) => enums::parse(text, labels).map(Value::Int32),
         DataType::Binary => bytes(text).map(Value::Binary),

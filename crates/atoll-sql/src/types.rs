@@ -1,11 +1,14 @@
 //! The types of columns, and which names of SQL and types of Arrow denote them.
 
 use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
-use arrow_schema::{DataType as ArrowType, Field, TimeUnit};
+use arrow_schema::{DataType as ArrowType, Field, IntervalUnit, TimeUnit};
 use atoll::{BINARY, CHARACTERS_MAX, DataType};
-use sqlparser::ast::{CharacterLength, DataType as SqlType, ExactNumberInfo, TimezoneInfo};
+use sqlparser::ast::{
+    ArrayElemTypeDef, CharacterLength, DataType as SqlType, ExactNumberInfo, TimezoneInfo,
+};
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::json::Form;
 use crate::{enums, lengths};
 
 /// Most digits of a decimal.
@@ -38,7 +41,13 @@ pub(crate) fn column_type(name: &SqlType) -> Result<DataType, SqlError> {
         SqlType::Time(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             DataType::Time
         }
+        SqlType::Interval { fields: None, precision: None | Some(6) } => DataType::Interval,
         SqlType::Uuid => DataType::Uuid,
+        SqlType::Array(
+            ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element),
+        ) => array(element)?,
+        SqlType::JSON => DataType::Json,
+        SqlType::JSONB => DataType::Jsonb,
         SqlType::Decimal(info) | SqlType::Numeric(info) | SqlType::Dec(info) => decimal(info)?,
         SqlType::Text
         | SqlType::Varchar(None)
@@ -68,6 +77,11 @@ pub(crate) fn column_type(name: &SqlType) -> Result<DataType, SqlError> {
 pub(crate) fn assigned(data_type: DataType) -> DataType {
     match data_type {
         DataType::Varchar(_) | DataType::Char(_) => DataType::Text,
+        // Elements have a limit too.
+        DataType::Array(_) => match data_type.element().map(assigned) {
+            Some(element) => element.array().unwrap_or(data_type),
+            None => data_type,
+        },
         other => other,
     }
 }
@@ -87,13 +101,38 @@ pub(crate) fn is_assignable(from: DataType, to: DataType) -> bool {
                 | DataType::Decimal { .. }
         )
     };
+    let is_json = |one: DataType| matches!(one, DataType::Json | DataType::Jsonb);
     let is_moment =
         |one| matches!(one, DataType::Date | DataType::Timestamp | DataType::TimestampTz);
     from == to
         || is_text(to)
         || is_number(from) && is_number(to)
         || is_moment(from) && (is_moment(to) || to == DataType::Time && from != DataType::Date)
+        || matches!((from, to), (DataType::Time, DataType::Interval))
+        || matches!((from, to), (DataType::Interval, DataType::Time))
         || matches!((from, to), (DataType::FixedBinary(_), DataType::Binary))
+        // A text is read; as in PostgreSQL, one JSON becomes the other.
+        || (is_text(from) || is_json(from)) && is_json(to)
+        || from.element().zip(to.element()).is_some_and(|(a, b)| is_assignable(a, b))
+}
+
+/// An array of elements of a type.
+fn array(element: &SqlType) -> Result<DataType, SqlError> {
+    if matches!(element, SqlType::Array(_)) {
+        let message = "an array has one dimension here";
+        return Err(SqlError::unsupported(message));
+    }
+    let element = column_type(element)?;
+    let is_known = !matches!(
+        element,
+        DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::FixedBinary(_)
+    );
+    element.array().filter(|_| is_known).ok_or_else(|| {
+        let message = format!("a column cannot have the type {element}[]");
+        let hint = "an array has elements of a type other than interval, json, jsonb, char(n), \
+                    binary(n) and arrays";
+        SqlError::unsupported(message).with_hint(Some(hint.to_owned()))
+    })
 }
 
 /// The limit of the characters of a text.
@@ -153,8 +192,9 @@ fn decimal(info: &ExactNumberInfo) -> Result<DataType, SqlError> {
 
 /// The types that there are.
 const TYPES: &str = "the types are smallint, integer, bigint, real, double precision, boolean, \
-                     date, timestamp, timestamptz, time, decimal(p,s), text, varchar(n), char(n), \
-                     uuid, bytea, binary(n), and those of CREATE TYPE";
+                     date, timestamp, timestamptz, time, interval, decimal(p,s), text, \
+                     varchar(n), char(n), uuid, json, jsonb, bytea, binary(n), those of CREATE \
+                     TYPE, and arrays such as integer[]";
 
 /// The error for a type that no column can have.
 fn unknown(name: &SqlType) -> SqlError {
@@ -165,8 +205,8 @@ fn unknown(name: &SqlType) -> SqlError {
             .with_hint(Some(TYPES.to_owned()));
     }
     let hint = match name {
-        SqlType::Timestamp(..) | SqlType::Time(..) => {
-            "use timestamp, timestamptz or time, which keep microseconds"
+        SqlType::Timestamp(..) | SqlType::Time(..) | SqlType::Interval { .. } => {
+            "use timestamp, timestamptz, time or interval, which keep microseconds"
         }
         SqlType::TinyInt(_) => "use smallint",
         SqlType::Binary(None) | SqlType::Varbinary(_) | SqlType::Blob(_) => {
@@ -191,6 +231,7 @@ pub(crate) fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => DataType::Timestamp,
         ArrowType::Timestamp(TimeUnit::Microsecond, Some(_)) => DataType::TimestampTz,
         ArrowType::Time64(TimeUnit::Microsecond) => DataType::Time,
+        ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Interval,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
         ArrowType::Decimal128(precision, scale) => {
             DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
@@ -198,6 +239,7 @@ pub(crate) fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
         ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Binary,
         ArrowType::Timestamp(TimeUnit::Second, Some(_)) => DataType::Enum(enums::of(arrow)?),
+        ArrowType::List(item) => of_arrow(item.data_type())?.array()?,
         _ => return None,
     })
 }
@@ -212,6 +254,12 @@ pub(crate) fn of_field(field: &Field) -> Option<DataType> {
             u32::try_from(*width).ok().map(DataType::FixedBinary)
         }
         ArrowType::Dictionary(..) => enums::of_field(field).map(DataType::Enum),
+        arrow
+            if arrow.is_string()
+                && let Some(form) = Form::of_field(field) =>
+        {
+            Some(form.data_type())
+        }
         arrow => lengths::character(field).map(DataType::Char).or_else(|| of_arrow(arrow)),
     }
 }
@@ -292,6 +340,9 @@ mod tests {
             ("time", DataType::Time),
             ("time without time zone", DataType::Time),
             ("uuid", DataType::Uuid),
+            ("interval", DataType::Interval),
+            ("json", DataType::Json),
+            ("jsonb", DataType::Jsonb),
             ("varchar", DataType::Text),
             ("char(4)", DataType::Char(4)),
             ("character", DataType::Char(1)),
@@ -310,7 +361,7 @@ mod tests {
         assert!(of("varchar(0)").unwrap_err().message().contains("at least 1"));
         assert!(of("varchar(10485761)").unwrap_err().message().contains("cannot exceed"));
         assert!(of("timestamp(3)").unwrap_err().hint().unwrap().contains("microseconds"));
-        assert!(of("jsonb").unwrap_err().hint().unwrap().contains("the types are"));
+        assert!(of("money").unwrap_err().hint().unwrap().contains("the types are"));
         assert!(of("decimal(39,2)").is_err());
         assert!(of("decimal(5,6)").is_err());
         assert!(of("numeric").is_err());

@@ -1,6 +1,6 @@
 //! The types of columns.
 //!
-//! `TYPE-1`: a type is stored as one of the first twelve ([`DataType::stored_as`]): its values are
+//! `TYPE-1`: a type is stored as one of the first thirteen ([`DataType::stored_as`]): its values are
 //! theirs, in bytes and as [`crate::Value`], and have their order. It says which of them a column
 //! can hold, and what they mean outside a table.
 
@@ -52,6 +52,8 @@ pub enum DataType {
     Binary,
     /// Exactly this many bytes.
     FixedBinary(u32),
+    /// A span of time: months, days and nanoseconds apart, 128 bits (`INTERVAL-1`).
+    Interval,
     /// Text of at most this many characters.
     Varchar(u32),
     /// Text that is shown with exactly this many characters. Blanks at its end have no meaning
@@ -65,6 +67,51 @@ pub enum DataType {
     Uuid,
     /// One of some labels, 32 bits (`LABELS-1`).
     Enum(Labels),
+    /// A text in the JSON format, as it was written.
+    Json,
+    /// A text in the JSON format, in a form that a layer above has chosen: texts with one meaning
+    /// are the same.
+    Jsonb,
+    /// An array with one dimension, stored as bytes (`LIST-1`).
+    Array(Element),
+}
+
+/// The type of the elements of an array: the code of a type in 8 bits, its parameter in 24.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Element(u32);
+
+impl Element {
+    /// The type as that of elements; `None` for a type that arrays cannot have.
+    ///
+    /// The form of the elements does not keep the parts of an interval apart (`LIST-1`).
+    pub fn of(data_type: DataType) -> Option<Self> {
+        let (kind, parameter) = data_type.encode();
+        let has_room = parameter < 1 << 24;
+        let is_plain = !matches!(data_type, DataType::Array(_) | DataType::Interval);
+        (has_room && is_plain).then_some(Self(u32::from(kind) << 24 | parameter))
+    }
+
+    /// The type of the elements.
+    pub fn data_type(self) -> Option<DataType> {
+        let [kind, _, _, _] = self.0.to_be_bytes();
+        let data_type = DataType::decode(kind, self.0 & 0xff_ffff)?;
+        Self::of(data_type).map(|_| data_type)
+    }
+}
+
+impl DataType {
+    /// The array of this type, if there is one.
+    pub fn array(self) -> Option<Self> {
+        Element::of(self).map(Self::Array)
+    }
+
+    /// The type of the elements, if this is an array.
+    pub fn element(self) -> Option<Self> {
+        match self {
+            Self::Array(element) => element.data_type(),
+            _ => None,
+        }
+    }
 }
 
 impl DataType {
@@ -87,7 +134,8 @@ impl DataType {
     /// The type with the values and the layout that this one has (`TYPE-1`).
     pub const fn stored_as(self) -> Self {
         match self {
-            Self::Varchar(_) | Self::Char(_) => Self::Text,
+            Self::Varchar(_) | Self::Char(_) | Self::Json | Self::Jsonb => Self::Text,
+            Self::Array(_) => Self::Binary,
             Self::TimestampTz => Self::Timestamp,
             Self::Time => Self::Int64,
             Self::Uuid => Self::FixedBinary(16),
@@ -130,7 +178,7 @@ impl DataType {
     /// Whether each segment keeps a minimum and a maximum of the column (see [`crate::zone`]).
     pub const fn has_zone(self) -> bool {
         match self.stored_as() {
-            Self::Bool | Self::Text | Self::Binary | Self::FixedBinary(_) => false,
+            Self::Bool | Self::Text | Self::Binary | Self::FixedBinary(_) | Self::Interval => false,
             Self::Decimal { precision, .. } => precision <= 18,
             _ => true,
         }
@@ -158,6 +206,10 @@ impl DataType {
             Self::Time => (16, 0),
             Self::Uuid => (17, 0),
             Self::Enum(_) => (ENUM, u32::MAX),
+            Self::Interval => (18, 0),
+            Self::Json => (19, 0),
+            Self::Jsonb => (20, 0),
+            Self::Array(element) => (21, element.0),
         }
     }
 
@@ -182,6 +234,10 @@ impl DataType {
             15 => Self::TimestampTz,
             16 => Self::Time,
             17 => Self::Uuid,
+            18 => Self::Interval,
+            19 => Self::Json,
+            20 => Self::Jsonb,
+            21 => Self::Array(Element(parameter)),
             _ => return None,
         };
         // No version has set bits that the type does not use.
@@ -205,6 +261,9 @@ impl DataType {
                 if characters == 0 || characters > CHARACTERS_MAX =>
             {
                 Err(format!("{self} is out of range; use 1 to {CHARACTERS_MAX} characters"))
+            }
+            Self::Array(element) if element.data_type().is_none() => {
+                Err("an array has elements of a type that is unknown".into())
             }
             _ => Ok(()),
         }
@@ -232,6 +291,13 @@ impl fmt::Display for DataType {
             Self::Time => f.write_str("time"),
             Self::Uuid => f.write_str("uuid"),
             Self::Enum(labels) => f.write_str(&labels.shown()),
+            Self::Interval => f.write_str("interval"),
+            Self::Json => f.write_str("json"),
+            Self::Jsonb => f.write_str("jsonb"),
+            Self::Array(element) => match element.data_type() {
+                Some(one) => write!(f, "{one}[]"),
+                None => f.write_str("unknown[]"),
+            },
         }
     }
 }

@@ -6,7 +6,7 @@
 //! an offset in that block. The image of NULL is zero; in a floating-point column it is NaN, so
 //! that a reader that ignores the validity bitmap reads NaN.
 
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Interval, Value};
 
 /// Longest text or binary that is stored inline in its view.
 pub const INLINE_BYTES_MAX: usize = 12;
@@ -35,6 +35,7 @@ pub fn plain<'v>(value: &'v Value, room: &'v mut [u8; 16]) -> Plain<'v> {
         Value::Float64(value) => fixed!(value),
         Value::Bool(value) => fixed!(u8::from(*value)),
         Value::Decimal(value) => fixed!(value),
+        Value::Interval(value) => fixed!(value),
         Value::Text(text) => Some(text.as_bytes()),
         Value::Binary(bytes) => Some(bytes),
     }
@@ -148,6 +149,7 @@ pub fn decode(data_type: DataType, image: &[u8]) -> Option<Value> {
         DataType::Float64 => Value::Float64(fixed!(f64)),
         DataType::Bool => Value::Bool(*image.first()? != 0),
         DataType::Decimal { .. } => Value::Decimal(fixed!(i128)),
+        DataType::Interval => Value::Interval(fixed!(Interval)),
         DataType::FixedBinary(_) => Value::Binary(image.to_vec()),
         _ => {
             return of_bytes(data_type, inline(image)?.to_vec());

@@ -1,6 +1,6 @@
 //! Hashes of primary keys, and their form in error messages.
 
-use crate::types::{Column, DAY_MICROS, DataType, Schema, Value};
+use crate::types::{Column, DAY_MICROS, DataType, Interval, Schema, Value};
 
 /// Hashes up to this one are reserved: a table of hashes may use them as special values.
 pub const RESERVED_MAX: u64 = 2;
@@ -38,6 +38,7 @@ pub fn hash(key: &[Value]) -> u64 {
             Value::Decimal(value) => mix(*value as u64) ^ (*value >> 64) as u64,
             Value::Text(text) => bytes(text.as_bytes()),
             Value::Binary(value) => bytes(value),
+            Value::Interval(value) => mix(value.span() as u64) ^ (value.span() >> 64) as u64,
         };
         mix(state ^ word)
     })
@@ -176,6 +177,10 @@ fn literal(value: &Value, data_type: DataType) -> String {
         Value::Timestamp(micros) => format!("'{}'", timestamp(*micros)),
         Value::Decimal(value) => decimal(*value, data_type),
         Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        Value::Interval(value) => {
+            let Interval { months, days, nanos } = *value;
+            format!("'{months} mons {days} days {} us'", nanos / 1000)
+        }
         Value::Binary(bytes) => {
             let digits = bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
             format!("'\\x{digits}'")

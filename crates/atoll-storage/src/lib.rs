@@ -17,9 +17,11 @@ pub mod error;
 mod flat;
 pub mod image;
 pub mod index;
+mod interval;
 pub mod key;
 pub mod labels;
 pub mod layout;
+pub mod list;
 pub mod ordered;
 pub mod reader;
 pub mod redo;
@@ -39,4 +41,4 @@ pub use segment::{DENSE_ROWS, Number, SegmentBuffer, ValuePlace};
 pub use table::{
     BulkSegments, Filling, Former, KeyRun, PlainColumn, PredictorView, Remains, Slot, Table,
 };
-pub use types::{Column, DataType, ROW_NUMBER, Schema, Value};
+pub use types::{Column, DataType, Interval, ROW_NUMBER, Schema, Value};

@@ -11,6 +11,7 @@ use crate::directory::Change;
 use crate::error::StorageError;
 use crate::image::{self, Plain};
 use crate::layout::{RowId, SEGMENT_ROWS, capacity_for};
+use crate::list;
 use crate::redo::{Cell as NewValue, Head, Kind};
 use crate::segment::{Cell, SegmentImage};
 use crate::table::{Filling, Table};
@@ -246,7 +247,10 @@ fn is_of(column: &Column, plain: Plain<'_>) -> bool {
         DataType::Text => {
             std::str::from_utf8(bytes).is_ok_and(|text| has_room_for(column.data_type, text))
         }
-        DataType::Binary => true,
+        DataType::Binary => match column.data_type.element() {
+            Some(element) => list::decode(element, bytes).is_some(),
+            None => true,
+        },
         data_type => bytes.len() == data_type.width().max(1),
     }
 }

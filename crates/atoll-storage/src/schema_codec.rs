@@ -127,6 +127,10 @@ mod tests {
                 Column::nullable("clock", DataType::Time),
                 Column::nullable("token", DataType::Uuid),
                 Column::nullable("mood", DataType::Enum(Labels::of_text(MOOD).unwrap())),
+                Column::nullable("lasts", DataType::Interval),
+                Column::nullable("doc", DataType::Json),
+                Column::nullable("docs", DataType::Jsonb),
+                Column::nullable("names", DataType::Varchar(20).array().unwrap()),
             ],
             &["id"],
         );

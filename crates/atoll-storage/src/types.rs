@@ -5,8 +5,9 @@
 //! Every layout is the Arrow layout of the same type, so a reader uses a segment without
 //! conversion.
 
-pub use crate::data_type::{CHARACTERS_MAX, DAY_MICROS, DataType, FIXED_BINARY_BYTES_MAX};
+pub use crate::data_type::{CHARACTERS_MAX, DAY_MICROS, DataType, Element, FIXED_BINARY_BYTES_MAX};
 use crate::error::StorageError;
+pub use crate::interval::Interval;
 pub use crate::labels::NAME_BYTES_MAX;
 
 /// Longest name of a table or another object, with the mark of a hidden one.
@@ -49,8 +50,10 @@ pub enum Value {
     Decimal(i128),
     /// `text`.
     Text(String),
-    /// `bytea` and `binary(n)`.
+    /// `bytea` and `binary(n)`, and the bytes of an array (`LIST-1`).
     Binary(Vec<u8>),
+    /// `interval`.
+    Interval(Interval),
 }
 
 /// A set of kinds of values, one bit per kind.
@@ -73,6 +76,7 @@ impl Value {
             Self::Decimal(_) => 9,
             Self::Text(_) => 10,
             Self::Binary(_) => 11,
+            Self::Interval(_) => 12,
         }
     }
 
@@ -86,6 +90,7 @@ impl Value {
             | (Self::Bool(_), DataType::Bool)
             | (Self::Date(_), DataType::Date)
             | (Self::Timestamp(_), DataType::Timestamp)
+            | (Self::Interval(_), DataType::Interval)
             | (Self::Binary(_), DataType::Binary) => true,
             (Self::Int32(value), DataType::Int32) => data_type.has_number(*value),
             (Self::Decimal(digits), DataType::Decimal { precision, .. }) => {
@@ -115,6 +120,7 @@ impl Value {
             Self::Decimal(_) => "decimal",
             Self::Text(_) => "text",
             Self::Binary(_) => "bytea",
+            Self::Interval(_) => "interval",
         }
     }
 }
@@ -140,7 +146,8 @@ macro_rules! value_from {
     )*};
 }
 value_from!(i16 => Int16, i32 => Int32, i64 => Int64, f32 => Float32, f64 => Float64, bool => Bool,
-    &str => Text, String => Text, Vec<u8> => Binary);
+    &str => Text, String => Text, Vec<u8> => Binary,
+    Interval => Interval);
 
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Self {
@@ -183,6 +190,7 @@ impl Column {
             DataType::Bool => Some(Value::Bool(false)),
             DataType::Date => Some(Value::Date(0)),
             DataType::Timestamp => Some(Value::Timestamp(0)),
+            DataType::Interval => Some(Value::Interval(Interval { months: 0, days: 0, nanos: 0 })),
             _ => None,
         };
         let null = self.nullable.then_some(Value::Null);
@@ -248,6 +256,10 @@ impl Schema {
             }
             if matches!(columns[at].data_type, DataType::Float32 | DataType::Float64) {
                 return fault(format!("primary key column \"{name}\" cannot be floating point"));
+            }
+            // A key is looked up by its bytes, and equal intervals may have different ones.
+            if columns[at].data_type == DataType::Interval {
+                return fault(format!("primary key column \"{name}\" cannot be an interval"));
             }
             if key.contains(&at) {
                 return fault(format!("primary key column \"{name}\" is named twice"));

@@ -1,4 +1,5 @@
-//! A column of a segment as an Arrow array over the store, without a copy.
+//! A column of a segment as an Arrow array over the store, without a copy; that of an array is
+//! copied.
 //!
 //! Invariants
 //! - `EXPORT-1`: the buffers of an array keep the snapshot, and its lease keeps their bytes
@@ -10,10 +11,11 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, BinaryViewType, ByteViewType, Date32Type, Float32Type, Float64Type,
-    Int16Type, Int32Type, Int64Type, StringViewType, Time64MicrosecondType,
-    TimestampMicrosecondType,
+    Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, StringViewType,
+    Time64MicrosecondType, TimestampMicrosecondType,
 };
 use arrow_array::{
     ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
@@ -21,13 +23,14 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
-use arrow_schema::{ArrowError, Field, TimeUnit};
+use arrow_schema::{ArrowError, Field, IntervalUnit, TimeUnit};
 use atoll_storage::labels::Labels;
 use atoll_storage::reader::{ColumnView, Span};
 use atoll_storage::undo::{Entry, Was};
 use atoll_storage::{Column, DataType, StorageError};
 
 use crate::error::{Error, Result};
+use crate::lists;
 use crate::snapshot::{ColumnKey, PatchedColumn, Shared};
 
 /// The Arrow type of a column's values in a snapshot.
@@ -44,8 +47,15 @@ pub fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
         DataType::Decimal { precision, scale } => {
             arrow_schema::DataType::Decimal128(precision, scale as i8)
         }
-        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
-            arrow_schema::DataType::Utf8View
+        DataType::Text
+        | DataType::Varchar(_)
+        | DataType::Char(_)
+        | DataType::Json
+        | DataType::Jsonb => arrow_schema::DataType::Utf8View,
+        DataType::Interval => arrow_schema::DataType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Array(_) => {
+            let item = data_type.element().map_or(arrow_schema::DataType::Null, arrow_type);
+            arrow_schema::DataType::List(Arc::new(Field::new_list_field(item, true)))
         }
         DataType::Binary => arrow_schema::DataType::BinaryView,
         DataType::FixedBinary(width) => arrow_schema::DataType::FixedSizeBinary(width as i32),
@@ -70,6 +80,10 @@ pub const BINARY: &str = "atoll.binary";
 /// The extension type of a field of an enum, which has its name and its labels, each behind a
 /// control character U+0001, as its metadata.
 pub const ENUM: &str = "atoll.enum";
+/// Arrow's own extension type of texts in the JSON format.
+pub const JSON: &str = "arrow.json";
+/// The key in the metadata of a field of the type [`JSON`] that tells a `jsonb` from a `json`.
+pub const JSONB: &str = "atoll.jsonb";
 /// Arrow's own extension type of UUIDs.
 pub const UUID: &str = "arrow.uuid";
 
@@ -81,12 +95,15 @@ pub fn arrow_field(column: &Column) -> Field {
         DataType::FixedBinary(16) => (BINARY, None),
         DataType::Char(characters) => (CHARACTER, Some(characters.to_string())),
         DataType::Enum(labels) => (ENUM, Some(labels.text().to_owned())),
+        DataType::Json | DataType::Jsonb => (JSON, Some(String::new())),
         _ => return field,
     };
     let field = if name == ENUM { field.with_dict_is_ordered(true) } else { field };
     let name = (EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
     let parameter = parameter.map(|text| (EXTENSION_TYPE_METADATA_KEY.to_owned(), text));
-    field.with_metadata([name].into_iter().chain(parameter).collect())
+    let is_jsonb = column.data_type == DataType::Jsonb;
+    let jsonb = is_jsonb.then(|| (JSONB.to_owned(), String::new()));
+    field.with_metadata([name].into_iter().chain(parameter).chain(jsonb).collect())
 }
 
 /// Values of an enum as an array, from their keys (`LABELS-1`).
@@ -235,6 +252,7 @@ impl ColumnSource {
                 Arc::new(array.map_err(|error| self.damaged(&error))?)
             }
             DataType::Timestamp => self.primitive::<TimestampMicrosecondType>(slots)?,
+            DataType::Interval => self.primitive::<IntervalMonthDayNanoType>(slots)?,
             DataType::Bool => {
                 let bits = BooleanBuffer::new(self.values_buffer()?, 0, slots);
                 Arc::new(BooleanArray::new(bits, self.nulls(slots)?))
@@ -252,6 +270,11 @@ impl ColumnSource {
                 Arc::new(array.map_err(|error| self.damaged(&error))?)
             }
             DataType::Text => self.views::<StringViewType>(slots)?,
+            DataType::Binary if let Some(element) = self.column.data_type.element() => {
+                let bytes = self.views::<BinaryViewType>(slots)?;
+                let list = lists::list_array(element, bytes.as_binary_view().iter());
+                Arc::new(list.map_err(|error| self.damaged(&error))?)
+            }
             _ => self.views::<BinaryViewType>(slots)?,
         })
     }

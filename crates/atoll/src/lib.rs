@@ -29,6 +29,7 @@ mod export;
 mod keeper;
 mod lanes;
 mod leases;
+mod lists;
 pub mod load;
 mod memory_setup;
 mod options;
@@ -55,7 +56,8 @@ pub use atoll_memory::MemoryError;
 pub use atoll_memory::lease::{LeaseError, NameState, RefusalCode, RuntimeDir};
 pub use atoll_storage::key::display as display_values;
 pub use atoll_storage::labels::{LABEL_BYTES_MAX, Labels};
-pub use atoll_storage::types::{CHARACTERS_MAX, COLUMNS_MAX, DAY_MICROS};
+pub use atoll_storage::list::{decode as decode_list, encode as encode_list};
+pub use atoll_storage::types::{CHARACTERS_MAX, COLUMNS_MAX, DAY_MICROS, Interval};
 pub use atoll_storage::{Column, DataType, ROW_NUMBER, SEGMENT_ROWS, Schema, StorageError, Value};
 pub use atoll_txn::{
     AbortReason, Buffers, IndexSpec, Patience, Range, RowOp, SchemeKind, TableOptions,
@@ -71,9 +73,12 @@ pub use durable::inspect;
 pub use durable::{BackupReport, CheckpointReport, RecoveryReport};
 pub use error::{Error, Expiry, RestoreError, Result, TxnError, TxnResult};
 pub use evictor::Budget;
-pub use export::{BINARY, CHARACTER, ENUM, UTC, UUID, arrow_field, arrow_type, dictionary};
+pub use export::{
+    BINARY, CHARACTER, ENUM, JSON, JSONB, UTC, UUID, arrow_field, arrow_type, dictionary,
+};
 pub use lanes::{Lanes, Request};
 pub use leases::{SnapshotInfo, Status};
+pub use lists::{list_array, value_array};
 pub use load::ArrowRows;
 pub use options::DatabaseOptions;
 pub use progress::{OpenPart, OpenProgress};

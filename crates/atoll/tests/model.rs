@@ -12,11 +12,11 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    Time64MicrosecondType, TimestampMicrosecondType,
+    IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
 };
 use atoll::{
-    AbortReason, Column, DataType, Database, DatabaseOptions, Schema, SchemeKind, Snapshot, Table,
-    Transaction, TxnError, TxnResult, Value,
+    AbortReason, Column, DataType, Database, DatabaseOptions, Interval, Schema, SchemeKind,
+    Snapshot, Table, Transaction, TxnError, TxnResult, Value, encode_list,
 };
 use proptest::prelude::*;
 
@@ -44,6 +44,11 @@ fn types() -> Vec<DataType> {
         DataType::Time,
         DataType::Uuid,
         DataType::Enum(labels()),
+        DataType::Interval,
+        DataType::Json,
+        DataType::Jsonb,
+        DataType::Int16.array().unwrap(),
+        DataType::Varchar(30).array().unwrap(),
     ]
 }
 
@@ -73,6 +78,16 @@ fn value(data_type: DataType, seed: u64) -> Value {
     let bytes = |len: usize| (0..len).map(|at| (seed as usize * 31 + at) as u8).collect::<Vec<_>>();
     match data_type.stored_as() {
         _ if data_type == DataType::Time => Value::Int64((seed % 86_400_000_001) as i64),
+        _ if let Some(element) = data_type.element() => {
+            let of = |at| if at % 5 == 3 { Value::Null } else { item(element, seed ^ at) };
+            let items: Vec<Value> = (0..seed % 7 * (seed % 3)).map(of).collect();
+            Value::Binary(encode_list(element, &items))
+        }
+        DataType::Interval => Value::Interval(Interval {
+            months: seed as i16 as i32,
+            days: seed as i8 as i32,
+            nanos: (seed as i64 - 500) * 1000,
+        }),
         DataType::Int16 => Value::Int16(seed as i16),
         _ if matches!(data_type, DataType::Enum(_)) => Value::Int32((seed % 3) as i32),
         DataType::Int32 => Value::Int32((seed << 3) as i32),
@@ -95,6 +110,14 @@ fn value(data_type: DataType, seed: u64) -> Value {
         DataType::Binary => Value::Binary(bytes(long(seed))),
         DataType::FixedBinary(width) => Value::Binary(bytes(width as usize)),
         other => unreachable!("no type is stored as {other}"),
+    }
+}
+
+/// An element of an array.
+fn item(element: DataType, seed: u64) -> Value {
+    match element {
+        DataType::Int16 => Value::Int16(seed as i16),
+        _ => Value::Text("ä\0x".repeat((seed % 9) as usize)),
     }
 }
 
@@ -167,6 +190,17 @@ fn shown(array: &dyn Array, data_type: DataType, slot: usize) -> Value {
             Value::Decimal(array.as_primitive::<Decimal128Type>().value(slot))
         }
         DataType::Text => Value::Text(array.as_string_view().value(slot).to_owned()),
+        DataType::Binary if let Some(element) = data_type.element() => {
+            let items = array.as_list::<i32>().value(slot);
+            let items: Vec<Value> =
+                (0..items.len()).map(|at| shown(items.as_ref(), element, at)).collect();
+            Value::Binary(encode_list(element, &items))
+        }
+        DataType::Interval => {
+            let value = array.as_primitive::<IntervalMonthDayNanoType>().value(slot);
+            let (months, days, nanos) = (value.months, value.days, value.nanoseconds);
+            Value::Interval(Interval { months, days, nanos })
+        }
         DataType::Binary => Value::Binary(array.as_binary_view().value(slot).to_vec()),
         DataType::FixedBinary(_) => {
             Value::Binary(array.as_fixed_size_binary().value(slot).to_vec())

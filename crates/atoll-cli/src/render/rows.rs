@@ -102,7 +102,11 @@ pub fn sql_type(field: &Field) -> String {
     {
         return labels.shown();
     }
+    let is_json = field.extension_type_name() == Some(atoll::JSON);
     let name = match data_type {
+        _ if is_json && field.metadata().contains_key(atoll::JSONB) => "jsonb",
+        _ if is_json => "json",
+        DataType::List(item) => return format!("{}[]", sql_type(item)),
         DataType::Null => "unknown",
         DataType::Boolean => "boolean",
         DataType::Int8 | DataType::Int16 => "smallint",

@@ -17,7 +17,7 @@ use sqlparser::parser::Parser;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
 use crate::rules::number::Number;
-use crate::{clock, parameter_name, show, types, uuid, zone};
+use crate::{clock, interval, parameter_name, show, types, uuid, zone};
 
 /// Most parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
@@ -146,7 +146,9 @@ fn of_one(value: &Literal) -> Option<DataType> {
         Literal::Timestamp(_) => DataType::Timestamp,
         Literal::Instant(_) => DataType::TimestampTz,
         Literal::Time(_) => DataType::Time,
+        Literal::Interval(_) => DataType::Interval,
         Literal::Uuid(_) => DataType::Uuid,
+        Literal::Json(_) => DataType::Jsonb,
         Literal::Bytes(_) => DataType::Binary,
     })
 }
@@ -169,10 +171,13 @@ pub(crate) fn is_of(value: &Literal, data_type: DataType) -> bool {
         Literal::Timestamp(_) => matches!(data_type, T::Timestamp | T::TimestampTz),
         Literal::Instant(_) => data_type == T::TimestampTz,
         Literal::Time(_) => data_type == T::Time,
+        Literal::Interval(_) => data_type == T::Interval,
         Literal::Uuid(_) => data_type == T::Uuid,
+        Literal::Json(_) => matches!(data_type, T::Json | T::Jsonb | T::Text),
         Literal::Bytes(_) => matches!(data_type, T::Binary | T::FixedBinary(_)),
-        // A list is one of no type of columns.
-        Literal::List(_) => false,
+        Literal::List(items) => data_type.element().is_some_and(|element| {
+            items.iter().all(|item| is_of(item, element))
+        }),
     }
 }
 
@@ -214,7 +219,12 @@ pub(crate) fn written(value: &Literal) -> Expr {
         Literal::Time(micros) => {
             typed(clock::show(*micros), SqlType::Time(None, TimezoneInfo::None))
         }
+        Literal::Interval(value) => {
+            let data_type = SqlType::Interval { fields: None, precision: None };
+            typed(interval::show(*value), data_type)
+        }
         Literal::Uuid(bytes) => typed(uuid::show(bytes), SqlType::Uuid),
+        Literal::Json(text) => typed(text.clone(), SqlType::JSONB),
         Literal::Bytes(bytes) => typed(show::bytes(bytes), SqlType::Bytea),
         // Quoted, so that only its elements are planned and not their expressions.
         list @ Literal::List(_) => {

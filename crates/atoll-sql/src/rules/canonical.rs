@@ -3,18 +3,23 @@
 //! `COMPARE-1`: as in PostgreSQL, `-0.0` equals `0.0`, and all NaN are equal and above every
 //! number. Arrow compares and groups zeros that way, but it sorts by bits, and a NaN with its sign
 //! bit set (which a processor makes of `0 / 0`) below everything. So sort keys, and operands of
-//! comparisons that a function computed, go through [`Canonical`].
+//! comparisons that a function computed, go through [`Canonical`]. Intervals are compared by their
+//! length (`INTERVAL-1`), a number of nanoseconds, which [`Length`] computes.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::types::{Decimal128Type, Float32Type, Float64Type, IntervalMonthDayNanoType};
 use arrow_array::{Array, ArrayRef};
+use arrow_buffer::IntervalMonthDayNano;
 use arrow_schema::DataType as ArrowType;
+use atoll::Interval;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+use super::temporal::INTERVAL;
 
 /// The expression in canonical form if its type has several forms of one value.
 pub(crate) fn canonical(expr: Expr, data_type: &ArrowType) -> Expr {
@@ -23,6 +28,73 @@ pub(crate) fn canonical(expr: Expr, data_type: &ArrowType) -> Expr {
             ScalarUDF::from(Canonical::new()).call(vec![expr])
         }
         _ => expr,
+    }
+}
+
+/// The expression as one that Arrow compares and orders as PostgreSQL does: in canonical form, or as
+/// a number that stands for it.
+pub(crate) fn comparable(expr: Expr, data_type: &ArrowType) -> Expr {
+    match *data_type == INTERVAL {
+        true => {
+            let signature = Signature::any(1, Volatility::Immutable);
+            ScalarUDF::from(Length { signature }).call(vec![expr])
+        }
+        false => canonical(expr, data_type),
+    }
+}
+
+/// The lengths of intervals in nanoseconds.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Length {
+    signature: Signature,
+}
+
+/// The type of a length.
+const LENGTH: ArrowType = ArrowType::Decimal128(38, 0);
+
+fn lengths(array: &ArrayRef) -> Result<ArrayRef> {
+    if array.data_type().is_null() {
+        return Ok(arrow_array::new_null_array(&LENGTH, array.len()));
+    }
+    let length = |value: IntervalMonthDayNano| {
+        let IntervalMonthDayNano { months, days, nanoseconds: nanos } = value;
+        Interval { months, days, nanos }.span()
+    };
+    let lengths = array.as_primitive::<IntervalMonthDayNanoType>();
+    let lengths = lengths.unary::<_, Decimal128Type>(length);
+    Ok(Arc::new(lengths.with_precision_and_scale(38, 0)?))
+}
+
+impl ScalarUDFImpl for Length {
+    fn name(&self) -> &str {
+        "length_of_interval"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[ArrowType]) -> Result<ArrowType> {
+        Ok(LENGTH)
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn display_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(arguments[0].to_string())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.as_slice() {
+            [ColumnarValue::Array(values)] => lengths(values).map(ColumnarValue::Array),
+            [ColumnarValue::Scalar(value)] => {
+                let lengths = lengths(&value.to_array()?)?;
+                ScalarValue::try_from_array(&lengths, 0).map(ColumnarValue::Scalar)
+            }
+            _ => internal_err!("an interval has one length"),
+        }
     }
 }
 
@@ -38,10 +110,11 @@ impl Canonical {
     }
 }
 
-/// An array in canonical form, of whatever type.
+/// An array of whatever type as one that is compared.
 pub(crate) fn array(array: ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         ArrowType::Float32 | ArrowType::Float64 => of(&array),
+        ArrowType::Interval(_) => lengths(&array),
         _ => Ok(array),
     }
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryViewBuilder, FixedSizeBinaryBuilder, StringViewBuilder};
+use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
@@ -130,6 +130,8 @@ pub(crate) fn convert(value: Literal, to: DataType) -> Result<Value, String> {
         }
         (L::Bool(value), T::Int16 | T::Int32 | T::Int64) => L::Integer(value.into()).into_value(to),
         (L::Integer(value), T::Bool) => Ok(Value::Bool(value != 0)),
+        (L::Json(text), T::Json | T::Jsonb) => L::Text(text).into_value(to),
+        (L::Json(text), _) => Err(format!("a jsonb is not a {to}: {}", text::quote(&text))),
         // The time of day goes, as it does from a timestamp.
         (L::Text(written), T::Date) if text::date(written.trim()).is_err() => {
             match text::timestamp(written.trim()) {
@@ -186,8 +188,12 @@ fn exists(from: &ArrowType, to: &ArrowType) -> bool {
         (T::Text, _) | (_, T::Text) => true,
         (T::Bool, T::Int32) | (T::Int32, T::Bool) => true,
         (T::Date | T::Timestamp | T::TimestampTz, T::Date | T::Timestamp | T::TimestampTz) => true,
-        (T::Timestamp | T::TimestampTz, T::Time) => true,
-        (from, to) => from == to || is_number(from) && is_number(to),
+        (T::Timestamp | T::TimestampTz | T::Interval, T::Time) | (T::Time, T::Interval) => true,
+        (from, to) => {
+            from == to
+                || is_number(from) && is_number(to)
+                || from.element().is_some() && to.element().is_some()
+        }
     }
 }
 
@@ -272,15 +278,9 @@ fn array(from: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
                 _ => None,
             })?))
         }
-        ArrowType::FixedSizeBinary(width) => {
-            let mut builder = FixedSizeBinaryBuilder::with_capacity(from.len(), *width);
-            for value in rows.values() {
-                match value? {
-                    Some(Value::Binary(bytes)) => builder.append_value(bytes)?,
-                    _ => builder.append_null(),
-                }
-            }
-            keep(Arc::new(builder.finish()))
+        ArrowType::FixedSizeBinary(_) | ArrowType::Interval(_) | ArrowType::List(_) => {
+            let values = rows.values().map(|value| Ok(value?.unwrap_or(Value::Null)));
+            Ok(atoll::value_array(data_type, &values.collect::<Result<Vec<_>>>()?)?)
         }
         ArrowType::Decimal128(precision, scale) => {
             let values = rows.primitives::<Decimal128Type>(|v| match v {

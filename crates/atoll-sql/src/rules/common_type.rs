@@ -7,10 +7,10 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Case, Cast, Expr, Operator, binary_expr, lit};
 
-use super::canonical::canonical;
+use super::canonical::comparable;
 use super::number::{DIGITS_MAX, Number};
 use super::operands::{compare, comparison, truth};
-use super::temporal::TIMESTAMP;
+use super::temporal::{INTERVAL, TIMESTAMP};
 use super::typed::Typed;
 use super::{moments, plan_error};
 use crate::error::SqlErrorKind;
@@ -58,9 +58,15 @@ pub(crate) fn merge(values: Vec<Typed>) -> Result<Vec<Expr>> {
         }
     }
     let is_ours = types::of_arrow(&common).is_some();
+    let form = first.json;
     values
         .into_iter()
         .map(|value| {
+            if let Some(form) = form
+                && (value.is_open_parameter() || value.untyped().is_some())
+            {
+                return value.into_json(form).map(|value| value.expr);
+            }
             if value.is_open_parameter() {
                 return Ok(value.with_parameter_type(&common).expr);
             }
@@ -144,7 +150,7 @@ fn list_type(value: &Typed, list: &[Typed]) -> Typed {
     let arrow = merged.unwrap_or_else(|| first.arrow.clone());
     // An expression that is no literal, whatever the value is.
     let expr = Expr::Cast(Cast::new(Box::new(value.expr.clone()), arrow.clone()));
-    Typed { expr, arrow, character: first.character }
+    Typed { expr, arrow, character: first.character, json: first.json }
 }
 
 /// `value IN (…)`. As in PostgreSQL, several constants merge into one type, and anything else is
@@ -198,8 +204,8 @@ pub(crate) fn in_list(
         let first = in_common(value)?;
         // Constants are looked up by their bits.
         let list: Vec<Expr> =
-            all.into_iter().map(|item| canonical(item.expr, &item.arrow)).collect();
-        let value = canonical(first.expr, &first.arrow);
+            all.into_iter().map(|item| comparable(item.expr, &item.arrow)).collect();
+        let value = comparable(first.expr, &first.arrow);
         // The optimizer merges lists for the same value by the text of their items, as if two
         // different ones were never equal: parameters may be.
         found = Some(match list.iter().any(has_parameter) {
@@ -246,7 +252,10 @@ pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Case> {
         }
         let mut aligned = aligned(all, Number::operand)?.into_iter();
         let value = aligned.next().unwrap_or(value);
-        if value.number().is_some_and(Number::is_float) || value.is_uuid() {
+        if value.number().is_some_and(Number::is_float)
+            || value.is_uuid()
+            || value.arrow == INTERVAL
+        {
             // DataFusion looks for the value by its bits, and not among bytes of one width.
             for when in aligned.by_ref() {
                 let compared = compare(value.clone(), Operator::Eq, when)?;

@@ -2,7 +2,8 @@
 //!
 //! DataFusion starts a group at the largest finite number and compares by IEEE 754, so a group of
 //! infinities has a finite minimum and a NaN is left out. Here a group starts with its first value
-//! and follows `COMPARE-1`: NaN is above all numbers. Everything else is DataFusion's own.
+//! and follows `COMPARE-1`: NaN is above all numbers. Intervals are compared by their length
+//! ([`spans`]). Everything else is DataFusion's own.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
     SetMonotonicity, Signature,
 };
+
+use super::spans;
+use super::temporal::INTERVAL;
 
 /// The aggregates of this module.
 pub(crate) fn aggregates() -> Vec<AggregateUDF> {
@@ -98,6 +102,9 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if *args.return_field.data_type() == INTERVAL {
+            return Ok(Box::new(spans::Extreme::new(self.side == Side::High)));
+        }
         self.builtin.accumulator(args)
     }
 
@@ -105,11 +112,15 @@ impl AggregateUDFImpl for Extreme {
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
+        if *args.return_field.data_type() == INTERVAL {
+            return self.accumulator(args);
+        }
         self.builtin.create_sliding_accumulator(args)
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.builtin.groups_accumulator_supported(args)
+        *args.return_field.data_type() != INTERVAL
+            && self.builtin.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(

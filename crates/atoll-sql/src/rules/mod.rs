@@ -11,8 +11,8 @@
 //! [`common_type`] and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of
 //! arrays), [`analyze`]
 //! (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and ALL of
-//! subqueries), [`functions`] (of single values), [`sum`], [`extreme`], [`spread`] and [`ranked`]
-//! (aggregates), [`prepare`], [`spelled`], [`rows`], [`merging`] and [`grouped`] (rewriting before
+//! subqueries), [`functions`] (of single values), [`sum`], [`extreme`], [`spans`], [`spread`] and
+//! [`ranked`] (aggregates), [`prepare`], [`spelled`], [`rows`], [`merging`] and [`grouped`] (rewriting before
 //! and during planning).
 
 pub(crate) mod absolute;
@@ -28,6 +28,7 @@ pub(crate) mod frame;
 pub(crate) mod functions;
 pub(crate) mod grouped;
 pub(crate) mod guard;
+pub(crate) mod json;
 pub(crate) mod lengths;
 pub(crate) mod merging;
 pub(crate) mod moments;
@@ -39,6 +40,7 @@ pub(crate) mod quoted;
 pub(crate) mod ranked;
 pub(crate) mod rows;
 pub(crate) mod scalar;
+pub(crate) mod spans;
 pub(crate) mod spelled;
 pub(crate) mod spread;
 pub(crate) mod subqueries;

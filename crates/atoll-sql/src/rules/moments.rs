@@ -1,5 +1,7 @@
 //! Arithmetic of instants and times of day.
 //!
+//! Arithmetic of intervals is that of [`crate::interval`].
+//!
 //! `MOMENT-1`: as in PostgreSQL, months and days are added to the local time of the session's zone
 //! (`ZONE-1`), and what is left of an interval to the instant. A time of day goes round at
 //! midnight.
@@ -8,23 +10,26 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, DurationMicrosecondType, IntervalMonthDayNanoType,
-    Time64MicrosecondType, TimestampMicrosecondType,
+    ArrowPrimitiveType, Date32Type, Float64Type, IntervalMonthDayNanoType, Time64MicrosecondType,
+    TimestampMicrosecondType,
 };
 use arrow_array::{ArrayRef, PrimitiveArray};
 use arrow_buffer::IntervalMonthDayNano;
-use arrow_schema::{ArrowError, DataType as ArrowType, IntervalUnit, TimeUnit};
-use atoll::DAY_MICROS;
+use arrow_schema::{ArrowError, DataType as ArrowType, TimeUnit};
+use atoll::{DAY_MICROS, Interval};
 use chrono::{DateTime, Months};
-use datafusion::common::Result;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, lit,
 };
 
 use super::at_zone;
-use super::temporal::{TIME, TIMESTAMP, instant, out_of_range};
+use super::number::Number;
+use super::temporal::{INTERVAL, TIME, TIMESTAMP, instant, out_of_range};
 use super::typed::Typed;
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::interval;
 use crate::zone::{self, Zone};
 
 /// Of two types of moments that are compared or merged, the one that both become: a date is a
@@ -45,7 +50,7 @@ pub(crate) fn common(left: &ArrowType, right: &ArrowType) -> Option<ArrowType> {
 pub(crate) fn apart(name: &str, arguments: Vec<Typed>) -> Result<Vec<Typed>> {
     let is_epoch =
         |one: &Typed| one.untyped().is_some_and(|part| part.eq_ignore_ascii_case("epoch"));
-    if !matches!(name, "date_part" | "extract" | "to_char") {
+    if !matches!(name, "date_part" | "extract" | "to_char" | "age") {
         return Ok(arguments);
     }
     let is_since_epoch = arguments.iter().any(is_epoch);
@@ -62,7 +67,7 @@ pub(crate) fn apart(name: &str, arguments: Vec<Typed>) -> Result<Vec<Typed>> {
 
 /// The operation of an operator on these types, if it is one of this module.
 fn operation(left: &ArrowType, op: Operator, right: &ArrowType) -> Option<(Operation, bool)> {
-    let is_interval = |arrow: &ArrowType| *arrow == ArrowType::Interval(IntervalUnit::MonthDayNano);
+    let is_interval = |arrow: &ArrowType| *arrow == INTERVAL;
     let is_instant = |arrow: &ArrowType| *arrow == instant();
     Some(match op {
         Operator::Plus | Operator::Minus if is_instant(left) && is_interval(right) => {
@@ -78,6 +83,9 @@ fn operation(left: &ArrowType, op: Operator, right: &ArrowType) -> Option<(Opera
             (Operation::ShiftTime(false), true)
         }
         Operator::Minus if *left == TIME && *right == TIME => (Operation::Between, false),
+        Operator::Plus | Operator::Minus if is_interval(left) && is_interval(right) => {
+            (Operation::Sum(op == Operator::Minus), false)
+        }
         Operator::Plus if *left == ArrowType::Date32 && *right == TIME => {
             (Operation::Together, false)
         }
@@ -92,9 +100,38 @@ fn operation(left: &ArrowType, op: Operator, right: &ArrowType) -> Option<(Opera
 pub(crate) fn arithmetic(left: &Typed, op: Operator, right: &Typed) -> Option<Expr> {
     let (operation, is_turned) = operation(&left.arrow, op, &right.arrow)?;
     let (a, b) = (left.expr.clone(), right.expr.clone());
-    let arguments = if is_turned { vec![b, a] } else { vec![a, b] };
+    Some(call(operation, if is_turned { [b, a] } else { [a, b] }))
+}
+
+fn call(operation: Operation, arguments: [Expr; 2]) -> Expr {
     let (zone, signature) = (zone::current(), Signature::any(2, Volatility::Immutable));
-    Some(ScalarUDF::from(Moments { operation, zone, signature }).call(arguments))
+    ScalarUDF::from(Moments { operation, zone, signature }).call(arguments.to_vec())
+}
+
+/// The time between two timestamps or two instants: days, and the rest.
+pub(crate) fn difference(later: Expr, earlier: Expr) -> Expr {
+    call(Operation::Apart, [later, earlier])
+}
+
+/// An interval that is multiplied with a number, or divided by one.
+pub(crate) fn scaled(left: &Typed, op: Operator, right: &Typed) -> Result<Option<Expr>> {
+    let is_number = |side: &Typed| {
+        Number::of(&side.arrow).is_some() || side.untyped().is_some() || side.is_open_parameter()
+    };
+    let (operation, value, by) = match op {
+        Operator::Multiply if left.arrow == INTERVAL && is_number(right) => {
+            (Operation::Scale(false), left, right)
+        }
+        Operator::Multiply if right.arrow == INTERVAL && is_number(left) => {
+            (Operation::Scale(false), right, left)
+        }
+        Operator::Divide if left.arrow == INTERVAL && is_number(right) => {
+            (Operation::Scale(true), left, right)
+        }
+        _ => return Ok(None),
+    };
+    let by = by.clone().with_parameter_type(&ArrowType::Float64).into_type(&ArrowType::Float64)?;
+    Ok(Some(call(operation, [value.expr.clone(), by.expr])))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -107,6 +144,12 @@ enum Operation {
     Between,
     /// A date and a time.
     Together,
+    /// Two timestamps, or two instants.
+    Apart,
+    /// Two intervals, of which the second one is subtracted or not.
+    Sum(bool),
+    /// An interval and a number, which divides or not.
+    Scale(bool),
 }
 
 /// A function of this module.
@@ -136,6 +179,22 @@ fn shifted(zone: Zone, micros: i64, by: IntervalMonthDayNano, minus: bool) -> Op
     moved.checked_add(sign * (by.nanoseconds / 1000))
 }
 
+fn own(value: IntervalMonthDayNano) -> Interval {
+    let IntervalMonthDayNano { months, days, nanoseconds: nanos } = value;
+    Interval { months, days, nanos }
+}
+
+fn failed(error: SqlError) -> ArrowError {
+    ArrowError::ExternalError(Box::new(error))
+}
+
+/// An interval, if it is one.
+fn known(value: Option<Interval>) -> std::result::Result<IntervalMonthDayNano, ArrowError> {
+    let out_of_range = || failed(SqlError::new(SqlErrorKind::Type, "interval out of range"));
+    let Interval { months, days, nanos } = value.ok_or_else(out_of_range)?;
+    Ok(IntervalMonthDayNano::new(months, days, nanos))
+}
+
 fn each<A: ArrowPrimitiveType, B: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     left: &ArrayRef,
     right: &ArrayRef,
@@ -149,7 +208,10 @@ fn each<A: ArrowPrimitiveType, B: ArrowPrimitiveType, O: ArrowPrimitiveType>(
 impl ScalarUDFImpl for Moments {
     fn name(&self) -> &str {
         match self.operation {
-            Operation::ShiftInstant(true) | Operation::ShiftTime(true) | Operation::Between => "-",
+            Operation::ShiftInstant(true) | Operation::ShiftTime(true) => "-",
+            Operation::Between | Operation::Apart | Operation::Sum(true) => "-",
+            Operation::Scale(false) => "*",
+            Operation::Scale(true) => "/",
             _ => "+",
         }
     }
@@ -162,7 +224,8 @@ impl ScalarUDFImpl for Moments {
         Ok(match self.operation {
             Operation::ShiftInstant(_) => instant(),
             Operation::ShiftTime(_) => TIME,
-            Operation::Between => ArrowType::Duration(TimeUnit::Microsecond),
+            Operation::Between | Operation::Apart => INTERVAL,
+            Operation::Sum(_) | Operation::Scale(_) => INTERVAL,
             Operation::Together => TIMESTAMP,
         })
     }
@@ -172,8 +235,13 @@ impl ScalarUDFImpl for Moments {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let left = args.args[0].to_array(args.number_rows)?;
-        let right = args.args[1].to_array(args.number_rows)?;
+        let [left, right] = [0, 1].map(|at| args.args[at].to_array(args.number_rows));
+        let (left, right) = (left?, right?);
+        if left.data_type().is_null() || right.data_type().is_null() {
+            // The optimizer asks what a condition is where columns are NULL, which have no type.
+            let result = self.return_type(&[])?;
+            return ScalarValue::try_from(&result).map(ColumnarValue::Scalar);
+        }
         let array: ArrayRef = match self.operation {
             Operation::ShiftInstant(minus) => {
                 let moved = each::<
@@ -197,8 +265,38 @@ impl ScalarUDFImpl for Moments {
             Operation::Between => Arc::new(each::<
                 Time64MicrosecondType,
                 Time64MicrosecondType,
-                DurationMicrosecondType,
-            >(&left, &right, |a, b| Ok(a - b))?),
+                IntervalMonthDayNanoType,
+            >(&left, &right, |a, b| {
+                Ok(IntervalMonthDayNano::new(0, 0, (a - b) * 1000))
+            })?),
+            Operation::Apart => {
+                Arc::new(each::<
+                    TimestampMicrosecondType,
+                    TimestampMicrosecondType,
+                    IntervalMonthDayNanoType,
+                >(&left, &right, |a, b| known(interval::between(a, b)))?)
+            }
+            Operation::Sum(minus) => Arc::new(each::<
+                IntervalMonthDayNanoType,
+                IntervalMonthDayNanoType,
+                IntervalMonthDayNanoType,
+            >(&left, &right, |a, b| {
+                let b = if minus { interval::negated(own(b)) } else { Some(own(b)) };
+                known(b.and_then(|b| interval::plus(own(a), b)))
+            })?),
+            Operation::Scale(divides) => {
+                Arc::new(each::<IntervalMonthDayNanoType, Float64Type, IntervalMonthDayNanoType>(
+                    &left,
+                    &right,
+                    |a, by| match divides && by == 0.0 {
+                        true => Err(failed(
+                            SqlError::new(SqlErrorKind::Type, "division by zero")
+                                .with_cause(Cause::DivisionByZero),
+                        )),
+                        false => known(interval::scaled(own(a), by, divides)),
+                    },
+                )?)
+            }
             Operation::Together => {
                 Arc::new(each::<Date32Type, Time64MicrosecondType, TimestampMicrosecondType>(
                     &left,

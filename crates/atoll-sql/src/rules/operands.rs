@@ -4,17 +4,18 @@
 //! the other operand; numbers take the types of [`Number`]; text is never converted to a number,
 //! nor a number to text.
 
-use arrow_schema::{DataType as ArrowType, IntervalUnit};
+use arrow_schema::DataType as ArrowType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, ScalarUDF, lit};
 
 use super::arith::Arithmetic;
-use super::canonical::canonical;
+use super::canonical::{canonical, comparable};
 use super::number::{DIGITS_MAX, Number, Operation};
-use super::temporal::{self, TIMESTAMP};
+use super::temporal::{self, INTERVAL, TIMESTAMP};
 use super::typed::{Typed, resolved};
-use super::{cast, enums, moments, plan_error};
+use super::{cast, enums, functions, moments, plan_error};
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::json::Form;
 use crate::query_error::external;
 use crate::{text, types};
 
@@ -23,7 +24,7 @@ fn plain(left: Typed, op: Operator, right: Typed) -> Expr {
 }
 
 fn is_interval(arrow: &ArrowType) -> bool {
-    matches!(arrow, ArrowType::Interval(IntervalUnit::MonthDayNano))
+    *arrow == INTERVAL
 }
 
 fn operation(op: Operator) -> Operation {
@@ -36,6 +37,18 @@ fn operation(op: Operator) -> Operation {
     }
 }
 
+fn is_open(side: &Typed) -> bool {
+    side.is_open_parameter() || side.arrow.is_null()
+}
+
+fn is_sum(op: Operator) -> bool {
+    matches!(op, Operator::Plus | Operator::Minus)
+}
+
+fn is_moment(side: &Typed) -> bool {
+    moments::common(&side.arrow, &side.arrow).is_some() || side.arrow == temporal::TIME
+}
+
 /// An operator that was settled while the statement was planned: an operand may have got another
 /// type since, as `GREATEST` of literals does.
 pub(crate) fn again(settled: &Arithmetic, left: Typed, right: Typed) -> Result<Expr> {
@@ -44,6 +57,9 @@ pub(crate) fn again(settled: &Arithmetic, left: Typed, right: Typed) -> Result<E
 
 /// An arithmetic operator.
 pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
+    if left.json == Some(Form::Jsonb) && op == Operator::Minus {
+        return functions::call("jsonb_delete", vec![left, right]);
+    }
     enums::check_operator(&left, op, &right)?;
     let (left, right) = resolved(left, right)?;
     let operation = operation(op);
@@ -52,6 +68,14 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
     }
     if let Some(moved) = moments::arithmetic(&left, op, &right) {
         return Ok(moved);
+    }
+    let (a, b) = (is_interval(&left.arrow), is_interval(&right.arrow));
+    if let Some(scaled) = moments::scaled(&left, op, &right)? {
+        return Ok(scaled);
+    }
+    // An interval has no other operator.
+    if (a || b) && !(is_moment(&left) || is_moment(&right)) && !(a && b && is_sum(op)) {
+        return Err(meaningless(&left, op, &right));
     }
     let is_date = |side: &Typed| side.arrow == ArrowType::Date32;
     let is_integer =
@@ -69,7 +93,8 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
             Ok(temporal::difference().call(vec![left.expr, right.expr]))
         }
         Operator::Minus if let Some(common) = moments::common(&left.arrow, &right.arrow) => {
-            Ok(plain(left.into_type(&common)?, op, right.into_type(&common)?))
+            let (left, right) = (left.into_type(&common)?, right.into_type(&common)?);
+            Ok(moments::difference(left.expr, right.expr))
         }
         Operator::Plus | Operator::Minus if is_date(&left) && is_interval(&right.arrow) => {
             Ok(plain(left.into_type(&TIMESTAMP)?, op, right))
@@ -77,6 +102,8 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
         Operator::Plus if is_interval(&left.arrow) && is_date(&right) => {
             Ok(plain(left, op, right.into_type(&TIMESTAMP)?))
         }
+        Operator::Plus | Operator::Minus if is_moment(&left) && b => Ok(plain(left, op, right)),
+        Operator::Plus if a && is_moment(&right) => Ok(plain(left, op, right)),
         _ if left.is_apart_from(&right) => Err(meaningless(&left, op, &right)),
         _ => Ok(plain(left, op, right)),
     }
@@ -136,6 +163,10 @@ pub(crate) fn negative(side: Typed) -> Result<Expr> {
             let zero = Typed::of(lit(-0.0f64), ArrowType::Float64);
             numeric(zero.into_type(&number.arrow())?, Operation::Subtract, side)
         }
+        None if is_interval(&side.arrow) => {
+            let none = Typed::of(lit(ScalarValue::new_interval_mdn(0, 0, 0)), INTERVAL);
+            Ok(moments::arithmetic(&none, Operator::Minus, &side).unwrap_or(side.expr))
+        }
         None if matches!(side.family(), Some(1..)) => {
             let message = format!("- {} has no meaning", side.type_name());
             Err(plan_error(SqlErrorKind::Type, message))
@@ -185,6 +216,21 @@ fn compared(side: Typed) -> Expr {
     if computes { canonical(side.expr, &side.arrow) } else { side.expr }
 }
 
+/// The bytes that have the order of a `jsonb`.
+pub(crate) fn order_of_json(value: Typed) -> Result<Expr> {
+    functions::call("jsonb_order", vec![value])
+}
+
+/// A text that is JSON of a form, marked as such.
+pub(crate) fn as_json(text: Expr, form: Option<Form>) -> Result<Expr> {
+    let name = match form {
+        None => return Ok(text),
+        Some(Form::Json) => "json_as",
+        Some(Form::Jsonb) => "jsonb_as",
+    };
+    functions::call(name, vec![Typed::of(text, ArrowType::Utf8View)])
+}
+
 /// Both sides of a comparison, with types that can be compared.
 ///
 /// # Errors
@@ -205,6 +251,16 @@ pub(crate) fn comparison(left: Typed, op: Operator, right: Typed) -> Result<(Exp
     if left.is_apart_from(&right) {
         return Err(meaningless(&left, op, &right));
     }
+    if left.json == Some(Form::Json) && right.json == Some(Form::Json) {
+        // As in PostgreSQL, two texts may differ and mean the same.
+        return Err(meaningless(&left, op, &right));
+    }
+    if left.json.is_some() && right.json.is_some() {
+        return Ok((order_of_json(left)?, order_of_json(right)?));
+    }
+    if left.arrow == INTERVAL && right.arrow == INTERVAL {
+        return Ok((comparable(left.expr, &INTERVAL), comparable(right.expr, &INTERVAL)));
+    }
     Ok((left.expr, right.expr))
 }
 
@@ -216,6 +272,12 @@ pub(crate) fn compare(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
 
 /// `left || right`: the texts of both, as a cast to text writes them.
 pub(crate) fn concat(left: Typed, right: Typed) -> Result<Expr> {
+    let is_json = |side: &Typed| side.json == Some(Form::Jsonb);
+    let takes = |side: &Typed| is_json(side) || side.untyped().is_some() || is_open(side);
+    if is_json(&left) && takes(&right) || is_json(&right) && takes(&left) {
+        let (left, right) = resolved(left, right)?;
+        return functions::call("jsonb_concat", vec![left, right]);
+    }
     let is_scalar = |side: &Typed| types::of_arrow(&side.arrow).is_some();
     let is_bytes = |side: &Typed| {
         matches!(side.arrow, ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView)

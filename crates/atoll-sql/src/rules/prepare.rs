@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    CastKind, DataType as SqlType, ExactNumberInfo, Expr, Query, SetExpr, SetOperator,
+    self, CastKind, DataType as SqlType, ExactNumberInfo, Expr, Query, SetExpr, SetOperator,
     SetQuantifier, Spanned, Statement, TableFactor, UnaryOperator, Value, ValueWithSpan, VisitMut,
     VisitorMut,
 };
@@ -12,6 +12,7 @@ use super::number::DIGITS_MAX;
 use super::{at_zone, grouped, quantified, rows, spelled};
 use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
+use crate::interval;
 use crate::literal::Literal;
 use crate::output_names;
 use crate::sequence_names;
@@ -64,24 +65,41 @@ fn typed(expr: Expr, data_type: SqlType) -> Expr {
     Expr::Cast { kind, expr, data_type, array: false, format: None }
 }
 
-/// The text of an interval with `HH:MM[:SS]`, which the planner does not know, in words.
-fn with_clock_in_words(text: &str) -> String {
-    let words = text.split_whitespace().map(|word| {
-        let (sign, clock) = match word.strip_prefix('-') {
-            Some(clock) => ("-", clock),
-            None => ("", word.strip_prefix('+').unwrap_or(word)),
-        };
-        let parts: Vec<&str> = clock.split(':').collect();
-        let is_digits = |part: &&str| part.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        match parts.as_slice() {
-            [hours, minutes, rest @ ..] if rest.len() < 2 && parts.iter().all(is_digits) => {
-                let seconds = rest.first().unwrap_or(&"0");
-                format!("{sign}{hours} hours {sign}{minutes} minutes {sign}{seconds} seconds")
-            }
-            _ => word.to_owned(),
+/// An interval that is written, in words that the planner reads as PostgreSQL reads the interval.
+///
+/// # Errors
+/// No interval, and fields of which the text has others.
+fn interval_in_words(interval: &mut ast::Interval) -> Result<(), SqlError> {
+    let span = interval.value.span();
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
+        interval.value.as_mut()
+    else {
+        return Ok(());
+    };
+    let fields = [interval.leading_field.take(), interval.last_field.take()];
+    let fields = fields.map(|field| field.map(|field| field.to_string().to_lowercase()));
+    let is_number = |text: &str| text.parse::<f64>().is_ok();
+    let written = match (&fields, text.trim()) {
+        ([Some(unit), None], amount) if is_number(amount) => format!("{amount} {unit}"),
+        ([Some(_), None], _) => {
+            let message = "an interval with one field has one number";
+            return Err(SqlError::unsupported(message).at(span));
         }
-    });
-    words.collect::<Vec<_>>().join(" ")
+        ([Some(first), Some(last)], clock) if first == "minute" && last == "second" => {
+            format!("0:{clock}")
+        }
+        ([Some(first), Some(last)], both) if first == "day" && last == "hour" => {
+            match both.split_once(' ') {
+                Some((days, hours)) => format!("{days} days {hours} hours"),
+                None => both.to_owned(),
+            }
+        }
+        (_, text) => text.to_owned(),
+    };
+    let read = interval::parse(&written);
+    let read = read.map_err(|reason| SqlError::new(SqlErrorKind::Type, reason).at(span))?;
+    *text = interval::in_words(read);
+    Ok(())
 }
 
 /// The smallest bigint. Its digits by themselves are too many for one and have become a decimal.
@@ -152,11 +170,9 @@ impl VisitorMut for Preparation {
             self.depth -= 1;
         }
         if let Expr::Interval(interval) = expr
-            && let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
-                interval.value.as_mut()
-            && interval.leading_field.is_none()
+            && let Err(error) = interval_in_words(interval)
         {
-            *text = with_clock_in_words(text);
+            return ControlFlow::Break(error);
         }
         if let Expr::AtTimeZone { timestamp, time_zone } = expr {
             let arguments = [time_zone, timestamp].map(|part| part.as_ref().clone());

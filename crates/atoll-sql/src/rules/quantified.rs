@@ -27,6 +27,7 @@ use sqlparser::ast::{
     FunctionArguments, Ident, ObjectName,
 };
 
+use super::temporal::INTERVAL;
 use super::typed::Typed;
 use super::{canonical, common_type, operands, plan_error};
 use crate::array_text;
@@ -266,6 +267,10 @@ fn aligned(value: Typed, op: Operator, array: Expr, element: ArrowType) -> Resul
         // A parameter; it becomes a list of what stands beside it.
         let array = with_list_type(array, &value.arrow);
         return Ok((canonical::canonical(value.expr, &value.arrow), array));
+    }
+    if element == INTERVAL {
+        let message = "ANY and ALL of a computed array of intervals are not supported";
+        return Err(plan_error(SqlErrorKind::Unsupported, message));
     }
     // What an element is, stands for all of them.
     let null = Typed::of(lit(ScalarValue::try_from(&element)?), element.clone());

@@ -1,11 +1,14 @@
 //! Quoted literals while a statement is planned, before the analyzer sees the plan.
 
+use arrow_schema::DataType as ArrowType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::planner::{
-    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr,
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr,
 };
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::{
+    BinaryExpr, Cast, Expr, ExprSchemable, GetFieldAccess, Operator, lit,
+};
 use sqlparser::ast::BinaryOperator;
 
 use super::common_type::case;
@@ -13,8 +16,9 @@ use super::number::Operation;
 use super::operands::{arithmetic, comparison};
 use super::temporal;
 use super::typed::{Typed, resolved};
-use super::{enums, lengths, moments, plan_error};
+use super::{enums, functions, lengths, moments, operands, plan_error};
 use crate::error::SqlErrorKind;
+use crate::json::Form;
 
 /// Gives quoted literals the type of the other side while a statement is planned: the planner would
 /// refuse arithmetic with text before the analyzer sees it.
@@ -28,6 +32,30 @@ impl ExprPlanner for QuotedLiterals {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator as Op;
+        if let Some(name) = functions::of_json_operator(&raw.op)
+            && let (Ok(left), Ok(right)) =
+                (Typed::new(raw.left.clone(), schema), Typed::new(raw.right.clone(), schema))
+        {
+            let is_whole = left.json.is_some() && right.json.is_none();
+            let is_either = matches!(raw.op, Op::AtArrow | Op::ArrowAt | Op::StringConcat)
+                && (left.json == Some(Form::Jsonb) || right.json == Some(Form::Jsonb));
+            let called = match raw.op {
+                Op::StringConcat if is_either => Some(operands::concat(left, right)?),
+                Op::AtArrow | Op::ArrowAt if is_either => {
+                    let (left, right) = resolved(left, right)?;
+                    Some(functions::call(name, vec![left, right])?)
+                }
+                Op::StringConcat | Op::AtArrow | Op::ArrowAt => None,
+                _ if is_whole => Some(functions::call(name, vec![left, right])?),
+                _ => None,
+            };
+            if let Some(called) = called {
+                return Ok(PlannerResult::Planned(called));
+            }
+        }
+        if let Some(planned) = array_operator(&raw, schema)? {
+            return Ok(PlannerResult::Planned(planned));
+        }
         let arithmetic = match raw.op {
             Op::Plus => Some(Operation::Add),
             Op::Minus => Some(Operation::Subtract),
@@ -56,7 +84,9 @@ impl ExprPlanner for QuotedLiterals {
             a.result(operation, b).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
         }
         let is_new = |side: &Typed| {
-            side.arrow == temporal::TIME
+            side.arrow == temporal::INTERVAL
+                || side.json.is_some()
+                || side.arrow == temporal::TIME
                 || side.arrow == temporal::instant()
                 || side.is_uuid()
                 || enums::labels_of(side).is_some()
@@ -67,12 +97,19 @@ impl ExprPlanner for QuotedLiterals {
             // Refused in our words, too.
             comparison(left.clone(), op, right.clone())?;
         }
+        let is_interval = |side: &Typed| side.arrow == temporal::INTERVAL;
         if let Some(operation) = arithmetic {
             let op = match operation {
                 Operation::Add => Operator::Plus,
+                Operation::Multiply => Operator::Multiply,
+                Operation::Divide => Operator::Divide,
                 _ => Operator::Minus,
             };
             enums::check_operator(&left, op, &right)?;
+            let is_scaled = matches!(operation, Operation::Multiply | Operation::Divide);
+            if is_scaled && (is_interval(&left) || is_interval(&right)) {
+                return operands::arithmetic(left, op, right).map(PlannerResult::Planned);
+            }
             let is_sum = matches!(operation, Operation::Add | Operation::Subtract);
             // The planner does not know them.
             if let Some(moved) = is_sum.then(|| moments::arithmetic(&left, op, &right)).flatten() {
@@ -89,6 +126,29 @@ impl ExprPlanner for QuotedLiterals {
         Ok(PlannerResult::Original(RawBinaryExpr { op: raw.op, left, right }))
     }
 
+    fn plan_field_access(
+        &self,
+        raw: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let (name, keys) = match &raw.field_access {
+            GetFieldAccess::ListIndex { key } => ("array_element", vec![key]),
+            GetFieldAccess::ListRange { start, stop, stride }
+                if stride.as_ref() == &lit(1i64) =>
+            {
+                ("array_slice", vec![start, stop])
+            }
+            _ => return Ok(PlannerResult::Original(raw)),
+        };
+        let array = Typed::new(raw.expr.clone(), schema)?;
+        if !matches!(array.arrow, ArrowType::List(_)) {
+            return Ok(PlannerResult::Original(raw));
+        }
+        let keys = keys.into_iter().map(|key| Typed::new(key.as_ref().clone(), schema));
+        let arguments = std::iter::once(Ok(array)).chain(keys).collect::<Result<Vec<_>>>()?;
+        functions::call(name, arguments).map(PlannerResult::Planned)
+    }
+
     fn plan_aggregate(&self, mut raw: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
         // The columns are not known here; a CASE of literals is what would be refused.
         let nothing = DFSchema::empty();
@@ -99,6 +159,34 @@ impl ExprPlanner for QuotedLiterals {
         }
         Ok(PlannerResult::Original(raw))
     }
+}
+
+/// An operator of two arrays, or of an array and an element.
+fn array_operator(raw: &RawBinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let is_joined = raw.op == BinaryOperator::StringConcat;
+    if functions::of_array_operator(&raw.op).is_none() && !is_joined {
+        return Ok(None);
+    }
+    let typed = |expr: &Expr| Typed::new(expr.clone(), schema);
+    let (Ok(left), Ok(right)) = (typed(&raw.left), typed(&raw.right)) else { return Ok(None) };
+    let is_array = |side: &Typed| matches!(side.arrow, ArrowType::List(_));
+    if !is_array(&left) && !is_array(&right) {
+        return Ok(None);
+    }
+    let name = match functions::of_array_operator(&raw.op) {
+        Some(name) => name,
+        // A text beside an array is one, too.
+        None => match (is_array(&left), is_array(&right)) {
+            (true, false) if right.untyped().is_none() && !right.is_open_parameter() => {
+                "array_append"
+            }
+            (false, true) if left.untyped().is_none() && !left.is_open_parameter() => {
+                "array_prepend"
+            }
+            _ => "array_cat",
+        },
+    };
+    functions::call(name, vec![left, right]).map(Some)
 }
 
 /// The operator that compares.
@@ -126,6 +214,10 @@ fn settled(expr: Expr, schema: &DFSchema) -> Result<Typed> {
         }
         Expr::Cast(Cast { expr, field }) if let Some(limit) = lengths::limit_of(&field) => {
             lengths::cast(Typed::new(*expr, schema)?, limit).map(Transformed::yes)
+        }
+        Expr::Cast(Cast { expr, field }) if let Some(form) = Form::of_field(&field) => {
+            let json = Typed::new(*expr, schema)?.into_json(form)?;
+            Ok(Transformed::yes(json.expr))
         }
         Expr::Cast(Cast { expr, field }) => {
             let to = temporal::wanted_type(&field, &expr.get_type(schema)?);

@@ -9,6 +9,7 @@ use sqlparser::ast::{
 
 use super::functions::like_escape;
 use crate::error::SqlError;
+use crate::names;
 
 /// Rewrites an expression with parts that are plain already.
 ///
@@ -76,11 +77,46 @@ pub(super) fn plain(expr: &mut Expr) -> Result<(), SqlError> {
         Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } => {
             *expr = call("power", vec![take(left), take(right)]);
         }
+        Expr::Function(function) if let Some(made) = json_aggregate(function) => *expr = made,
         Expr::Ceil { expr: value, .. } => *expr = call("ceil", vec![take(value)]),
         Expr::Floor { expr: value, .. } => *expr = call("floor", vec![take(value)]),
         _ => {}
     }
     Ok(())
+}
+
+/// `json_agg` and its kin as a text that is put together of the texts of all rows.
+fn json_aggregate(function: &Function) -> Option<Expr> {
+    let [name] = function.name.0.as_slice() else { return None };
+    let name = names::fold(name.as_ident()?);
+    let (read, item, begin, end, count) = match name.as_str() {
+        "json_agg" => ("json_as", "json_item", "[", "]", 1),
+        "jsonb_agg" => ("jsonb_in", "json_item", "[", "]", 1),
+        "json_object_agg" => ("json_as", "json_pair", "{ ", " }", 2),
+        "jsonb_object_agg" => ("jsonb_in", "json_pair", "{", "}", 2),
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let arguments = list.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+        _ => None,
+    });
+    let arguments = arguments.collect::<Option<Vec<_>>>().filter(|all| all.len() == count)?;
+    let quoted = |text: &str| Expr::Value(Value::SingleQuotedString(text.to_owned()).into());
+    let unnamed = |value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
+    let mut texts = function.clone();
+    let mut list = list.clone();
+    list.args = vec![unnamed(call(item, arguments)), unnamed(quoted(", "))];
+    texts.args = FunctionArguments::List(list);
+    texts.name = ObjectName::from(vec![Ident::new("string_agg")]);
+    let joined = |left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::StringConcat,
+        right: Box::new(right),
+    };
+    let items = Expr::Function(texts);
+    let text = joined(joined(quoted(begin), items), quoted(end));
+    Some(call(read, vec![Expr::Nested(Box::new(text))]))
 }
 
 fn double(expr: Expr) -> Expr {

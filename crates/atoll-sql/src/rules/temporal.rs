@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, PrimitiveArray, new_null_array};
-use arrow_schema::{ArrowError, DataType as ArrowType, Field, FieldRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType as ArrowType, Field, FieldRef, IntervalUnit, TimeUnit};
 use chrono::{Datelike, NaiveDate};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::planner::TypePlanner;
@@ -23,6 +23,7 @@ use sqlparser::ast::{DataType as SqlType, ExactNumberInfo};
 use super::number::{DIGITS_MAX, Number, Operation};
 use super::{lengths, plan_error};
 use crate::error::{SqlError, SqlErrorKind};
+use crate::json::Form;
 use crate::query_error::external;
 use crate::text::DAY_US;
 use crate::types;
@@ -32,6 +33,9 @@ pub(crate) const TIMESTAMP: ArrowType = ArrowType::Timestamp(TimeUnit::Microseco
 
 /// Times of day.
 pub(crate) const TIME: ArrowType = ArrowType::Time64(TimeUnit::Microsecond);
+
+/// Spans of time.
+pub(crate) const INTERVAL: ArrowType = ArrowType::Interval(IntervalUnit::MonthDayNano);
 
 /// Instants of columns and expressions.
 pub(crate) fn instant() -> ArrowType {
@@ -62,13 +66,14 @@ impl TypePlanner for TypeNames {
                 field(arrow).with_metadata(mark)
             }
             // What no column can have yet is DataFusion's.
-            SqlType::Interval { .. }
-            | SqlType::Array(_)
-            | SqlType::Struct(..)
-            | SqlType::Regclass => return Ok(None),
+            SqlType::Array(_) | SqlType::Struct(..) | SqlType::Regclass => return Ok(None),
             other => {
                 let data_type = types::column_type(other).map_err(external)?;
-                lengths::wanted(data_type).unwrap_or_else(|| field(types::to_arrow(data_type)))
+                let plain = || match Form::of(data_type) {
+                    Some(form) => form.mark(field(ArrowType::Utf8View)),
+                    None => field(types::to_arrow(data_type)),
+                };
+                lengths::wanted(data_type).unwrap_or_else(plain)
             }
         })))
     }
@@ -257,6 +262,39 @@ impl Unit {
 /// `date_trunc(unit, timestamp)`.
 pub(crate) fn date_trunc() -> ScalarUDF {
     ScalarUDF::from(DateTrunc { signature: Signature::any(2, Volatility::Immutable) })
+}
+
+/// `date_trunc` while a statement is planned; the analyzer replaces it by that of the type.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AnyTrunc {
+    signature: Signature,
+}
+
+impl AnyTrunc {
+    pub(crate) fn new() -> Self {
+        Self { signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for AnyTrunc {
+    fn name(&self) -> &str {
+        "date_trunc"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
+        let is_own = |one: &&ArrowType| {
+            **one == INTERVAL || matches!(one, ArrowType::Timestamp(TimeUnit::Microsecond, _))
+        };
+        Ok(arguments.get(1).filter(is_own).cloned().unwrap_or(TIMESTAMP))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        internal_err!("date_trunc is replaced before it could be called")
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -8,8 +8,11 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 
-use super::cast;
 use super::number::{DIGITS_MAX, Number};
+use super::{cast, functions};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::json::Form;
+use crate::query_error::external;
 use crate::wording::in_sql;
 use crate::{enums, lengths, text, types};
 
@@ -20,22 +23,30 @@ pub(crate) struct Typed {
     pub(crate) arrow: ArrowType,
     /// The characters that it is shown with, if it is a `character(n)`.
     pub(crate) character: Option<u32>,
+    /// Which JSON it is, if it is one.
+    pub(crate) json: Option<Form>,
 }
 
 impl Typed {
     /// An expression over the columns of a schema.
     pub(crate) fn new(expr: Expr, schema: &DFSchema) -> Result<Self> {
         let arrow = expr.get_type(schema)?;
-        let character = match arrow.is_string() && !matches!(expr, Expr::Literal(..)) {
-            true => lengths::character(&expr.to_field(schema)?.1),
-            false => None,
+        let (character, json) = match (&expr, arrow.is_string()) {
+            (Expr::Literal(..), _) | (_, false) => (None, None),
+            (Expr::Cast(cast), true) => {
+                (lengths::character(&cast.field), Form::of_field(&cast.field))
+            }
+            _ => {
+                let field = expr.to_field(schema)?.1;
+                (lengths::character(&field), Form::of_field(&field))
+            }
         };
-        Ok(Self { expr, arrow, character })
+        Ok(Self { expr, arrow, character, json })
     }
 
     /// An expression that has this type.
     pub(crate) fn of(expr: Expr, arrow: ArrowType) -> Self {
-        Self { expr, arrow, character: None }
+        Self { expr, arrow, character: None, json: None }
     }
 
     /// Whether it may be a UUID; `binary(16)` looks the same.
@@ -49,6 +60,7 @@ impl Typed {
 
     pub(super) fn is_text(&self) -> bool {
         matches!(self.arrow, ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View)
+            && self.json.is_none()
     }
 
     /// The text of a quoted literal that has no type yet.
@@ -71,6 +83,9 @@ impl Typed {
 
     /// Its type as SQL names it.
     pub(super) fn type_name(&self) -> String {
+        if let Some(form) = self.json {
+            return form.data_type().to_string();
+        }
         let other = || in_sql(&self.arrow.to_string());
         types::of_arrow(&self.arrow).map_or_else(other, |own| own.to_string())
     }
@@ -81,11 +96,16 @@ impl Typed {
             arrow if enums::of(arrow).is_some() => 8,
             _ if self.number().is_some() => 0,
             _ if self.is_text() => 1,
+            _ if let Some(form) = self.json => match form {
+                Form::Json => 9,
+                Form::Jsonb => 10,
+            },
             ArrowType::Date32 | ArrowType::Timestamp(..) => 2,
             ArrowType::Boolean => 3,
             ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => 4,
             ArrowType::List(_) | ArrowType::LargeList(_) => 5,
             ArrowType::Time64(_) => 6,
+            ArrowType::Interval(_) => 8,
             // It may be a UUID or bytes.
             ArrowType::FixedSizeBinary(16) => 7,
             _ => return None,
@@ -106,7 +126,8 @@ impl Typed {
     pub(crate) fn into_type(self, to: &ArrowType) -> Result<Self> {
         let expr = cast::expression(self.expr, &self.arrow, to)?;
         let character = self.character.filter(|_| *to == self.arrow);
-        Ok(Self { expr, arrow: to.clone(), character })
+        let json = self.json.filter(|_| *to == self.arrow);
+        Ok(Self { expr, arrow: to.clone(), character, json })
     }
 
     /// A whole number that is written without a type is an `integer` where it fits, as in
@@ -124,15 +145,19 @@ impl Typed {
     /// number stay as they are written.
     pub(super) fn beside(self, other: &Self) -> Result<Self> {
         if self.is_open_parameter() {
-            return Ok(match other.character {
-                Some(_) => self.with_parameter_field(&lengths::any_character()),
-                None => self.with_parameter_type(&other.arrow),
+            return Ok(match (other.character, other.json) {
+                (Some(_), _) => self.with_parameter_field(&lengths::any_character()),
+                (_, Some(form)) => self.into_json(form)?,
+                _ => self.with_parameter_type(&other.arrow),
             });
         }
         let Some(written) = self.untyped() else { return Ok(self) };
         if other.character.is_some() {
             let text = written.trim_end_matches(' ').to_owned();
             return Ok(Self::of(lit(ScalarValue::Utf8View(Some(text))), ArrowType::Utf8View));
+        }
+        if let Some(form) = other.json {
+            return self.into_json(form);
         }
         if other.untyped().is_some() || other.is_text() {
             return Ok(self);
@@ -152,6 +177,27 @@ impl Typed {
 }
 
 impl Typed {
+    /// A text, a literal or a parameter as JSON of a form.
+    pub(crate) fn into_json(self, form: Form) -> Result<Self> {
+        if self.json == Some(form) {
+            return Ok(self);
+        }
+        let field = form.mark(Field::new("", ArrowType::Utf8View, true));
+        if self.is_open_parameter() {
+            return Ok(Self { json: Some(form), ..self.with_parameter_field(&field) });
+        }
+        let arrow = ArrowType::Utf8View;
+        let name = if form == Form::Json { "json_in" } else { "jsonb_in" };
+        if self.json.is_none() && !self.is_text() && !self.arrow.is_null() {
+            let to = form.data_type();
+            let message = format!("cannot cast type {} to {to}", self.type_name());
+            let error = SqlError::new(SqlErrorKind::Type, message).with_state("42846");
+            return Err(external(error));
+        }
+        let expr = functions::call(name, vec![self])?;
+        Ok(Self { expr, arrow, character: None, json: Some(form) })
+    }
+
     /// A parameter without a type with this one, unless it is that of NULL; anything else as it is.
     pub(crate) fn with_parameter_type(self, arrow: &ArrowType) -> Self {
         match arrow {

@@ -8,6 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::compile::NotShort;
 use super::compile::expr::data_type;
+use crate::json::Form;
 use crate::{output_names, types};
 
 /// The columns of a result.
@@ -44,7 +45,10 @@ impl Columns {
 pub(crate) fn value_types(plan: &LogicalPlan) -> Result<Vec<DataType>, NotShort> {
     let types = plan.schema().fields().iter().map(|field| match field.data_type() {
         ArrowType::Null => Ok(DataType::Text),
-        arrow => data_type(arrow),
+        arrow => match Form::of_field(field) {
+            Some(form) => Ok(form.data_type()),
+            None => data_type(arrow),
+        },
     });
     types.collect()
 }

@@ -5,16 +5,21 @@
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    Time64MicrosecondType, TimestampMicrosecondType, TimestampSecondType,
+    IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
+    TimestampSecondType,
 };
-use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType as ArrowType, TimeUnit};
-use atoll::Value;
+use arrow_array::{Array, ArrayRef, ListArray};
+use arrow_buffer::IntervalMonthDayNano;
+use arrow_schema::{DataType as ArrowType, FieldRef, TimeUnit};
+use atoll::{Interval, Value};
 use datafusion::common::ScalarValue;
+
+use crate::types;
 
 /// Compares two values that are not NULL.
 pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
@@ -28,6 +33,7 @@ pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
         (Value::Date(a), Value::Date(b)) => a.cmp(b),
         (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
         (Value::Decimal(a), Value::Decimal(b)) => a.cmp(b),
+        (Value::Interval(a), Value::Interval(b)) => a.cmp(b),
         (Value::Text(a), Value::Text(b)) => a.cmp(b),
         (Value::Binary(a), Value::Binary(b)) => a.cmp(b),
         (a, b) => {
@@ -98,9 +104,23 @@ impl Hash for GroupKey {
                 Value::Decimal(v) => v.hash(state),
                 Value::Text(v) => v.hash(state),
                 Value::Binary(v) => v.hash(state),
+                Value::Interval(v) => v.hash(state),
             }
         }
     }
+}
+
+/// A list with another field, and another layout of texts, for its elements.
+fn list_of(list: ListArray, item: &FieldRef) -> Option<ListArray> {
+    let (_, offsets, values, nulls) = list.into_parts();
+    let values = arrow_cast::cast(&values, item.data_type()).ok()?;
+    ListArray::try_new(Arc::clone(item), offsets, values, nulls).ok()
+}
+
+/// An interval of Arrow.
+fn own(value: IntervalMonthDayNano) -> Interval {
+    let IntervalMonthDayNano { months, days, nanoseconds: nanos } = value;
+    Interval { months, days, nanos }
 }
 
 /// The value of a constant of DataFusion, if a column can hold it.
@@ -121,11 +141,13 @@ pub(crate) fn of_scalar(scalar: &ScalarValue) -> Option<Value> {
         S::TimestampSecond(Some(v), Some(_)) => Value::Int32(i32::try_from(*v).ok()?),
         S::Time64Microsecond(Some(v)) => Value::Int64(*v),
         S::Decimal128(Some(v), ..) => Value::Decimal(*v),
+        S::IntervalMonthDayNano(Some(v)) => Value::Interval(own(*v)),
         S::Utf8(Some(v)) | S::LargeUtf8(Some(v)) | S::Utf8View(Some(v)) => Value::Text(v.clone()),
         S::Binary(Some(v)) | S::LargeBinary(Some(v)) | S::BinaryView(Some(v)) => {
             Value::Binary(v.clone())
         }
         S::FixedSizeBinary(_, Some(v)) => Value::Binary(v.clone()),
+        S::List(list) => return of_array(list.as_ref(), 0),
         _ => return None,
     })
 }
@@ -152,9 +174,19 @@ pub(crate) fn to_scalar(value: &Value, arrow: &ArrowType) -> Option<ScalarValue>
         (Value::Decimal(v), ArrowType::Decimal128(precision, scale)) => {
             S::Decimal128(Some(*v), *precision, *scale)
         }
+        (Value::Interval(v), _) => {
+            let Interval { months, days, nanos } = *v;
+            S::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(months, days, nanos)))
+        }
         (Value::Text(v), ArrowType::Utf8) => S::Utf8(Some(v.clone())),
         (Value::Text(v), ArrowType::LargeUtf8) => S::LargeUtf8(Some(v.clone())),
         (Value::Text(v), _) => S::Utf8View(Some(v.clone())),
+        (Value::Binary(v), ArrowType::List(item)) => {
+            let element = types::of_arrow(item.data_type())?;
+            let list = atoll::list_array(element, std::iter::once(Some(v.as_slice()))).ok()?;
+            let list = list_of(list, item)?;
+            S::List(Arc::new(list))
+        }
         (Value::Binary(v), ArrowType::FixedSizeBinary(width)) => {
             S::FixedSizeBinary(*width, Some(v.clone()))
         }
@@ -209,12 +241,22 @@ pub(crate) fn of_array(array: &dyn Array, at: usize) -> Option<Value> {
         ArrowType::Decimal128(..) => {
             Value::Decimal(array.as_primitive::<Decimal128Type>().value(at))
         }
+        ArrowType::Interval(_) => {
+            Value::Interval(own(array.as_primitive_opt::<IntervalMonthDayNanoType>()?.value(at)))
+        }
         ArrowType::Utf8 => Value::Text(array.as_string::<i32>().value(at).to_owned()),
         ArrowType::LargeUtf8 => Value::Text(array.as_string::<i64>().value(at).to_owned()),
         ArrowType::Utf8View => Value::Text(array.as_string_view().value(at).to_owned()),
         ArrowType::Binary => Value::Binary(array.as_binary::<i32>().value(at).to_vec()),
         ArrowType::LargeBinary => Value::Binary(array.as_binary::<i64>().value(at).to_vec()),
         ArrowType::BinaryView => Value::Binary(array.as_binary_view().value(at).to_vec()),
+        ArrowType::List(item) => {
+            let element = types::of_arrow(item.data_type())?;
+            let items = array.as_list::<i32>().value(at);
+            let items = (0..items.len()).map(|item| of_array(&items, item));
+            let items = items.collect::<Option<Vec<_>>>()?;
+            Value::Binary(atoll::encode_list(element, &items))
+        }
         ArrowType::FixedSizeBinary(_) => {
             Value::Binary(array.as_fixed_size_binary().value(at).to_vec())
         }

@@ -4,6 +4,7 @@
 //! integers, dates, times  big-endian, sign bit flipped
 //! decimal                 the digits as a 64-bit integer up to 18 digits, else 128-bit
 //! real, double            bits of the number: all flipped if negative, else the sign bit
+//! interval                its length in nanoseconds (`INTERVAL-1`) as a 128-bit integer
 //! bool                    one byte
 //! binary(n)               the bytes
 //! text, bytea             the bytes, 0 as 0 255, then 0 0
@@ -20,7 +21,7 @@
 use std::ops::Bound;
 
 use crate::image::{Plain, plain};
-use crate::types::{Column, DataType, Value};
+use crate::types::{Column, DataType, Interval, Value};
 
 const VALUE: u8 = 1;
 const NULL: u8 = 2;
@@ -82,6 +83,10 @@ pub fn encode_plain(column: KeyColumn, plain: Plain<'_>, out: &mut Vec<u8>) {
             let flip = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
             out.extend((bits ^ flip).to_be_bytes());
         }
+        DataType::Interval => {
+            let value = Interval::from_le_bytes(bytes.try_into().unwrap_or_default());
+            integer(&value.span().to_le_bytes(), out);
+        }
         DataType::Bool | DataType::FixedBinary(_) => out.extend_from_slice(bytes),
         _ => escape(bytes, out),
     }
@@ -108,14 +113,19 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The values of a key that [`encode`] has made for these columns, for error messages; fewer values
-/// if the bytes are not such a key. Zeros and NaNs decode to one value each.
+/// if the bytes are not such a key. Zeros, NaNs and equal intervals decode to one value each.
 pub fn decode(columns: &[KeyColumn], mut key: &[u8]) -> Vec<Value> {
     columns.iter().map_while(|column| decode_value(*column, &mut key)).collect()
 }
 
-fn decode_value(column: KeyColumn, key: &mut &[u8]) -> Option<Value> {
-    if column.nullable && take::<1>(key)? == [NULL] {
-        return Some(Value::Null);
+/// Takes the value of one column off the bytes of a key.
+pub(crate) fn decode_value(column: KeyColumn, key: &mut &[u8]) -> Option<Value> {
+    if column.nullable {
+        match take(key)? {
+            [NULL] => return Some(Value::Null),
+            [VALUE] => {}
+            _ => return None,
+        }
     }
     Some(match column.data_type.stored_as() {
         DataType::Int16 => Value::Int16(i16::from_be_bytes(take(key)?) ^ i16::MIN),
@@ -136,6 +146,9 @@ fn decode_value(column: KeyColumn, key: &mut &[u8]) -> Option<Value> {
             let bits = u64::from_be_bytes(take(key)?);
             let flip = if bits >> 63 == 1 { 1 << 63 } else { u64::MAX };
             Value::Float64(f64::from_bits(bits ^ flip))
+        }
+        DataType::Interval => {
+            Value::Interval(Interval::of_span(i128::from_be_bytes(take(key)?) ^ i128::MIN)?)
         }
         DataType::Bool => Value::Bool(take::<1>(key)? != [0]),
         DataType::FixedBinary(width) => {

@@ -6,11 +6,12 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
+    Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
 };
-use arrow_buffer::ToByteSlice;
+use arrow_buffer::{IntervalMonthDayNano, ToByteSlice};
+use atoll_storage::list;
 use atoll_storage::segment::ColumnBuffer;
-use atoll_storage::types::{VALUE_BYTES_MAX, has_room_for};
+use atoll_storage::types::{Interval, VALUE_BYTES_MAX, has_room_for};
 use atoll_storage::{DataType, Schema, StorageError, Value};
 
 use super::ArrowRows;
@@ -73,6 +74,7 @@ pub fn check(schema: &Schema, rows: &ArrowRows) -> Result<()> {
             _ => {}
         }
         let longest = match column.data_type.stored_as() {
+            _ if column.data_type.element().is_some() => None,
             DataType::Text => lengths(array.as_string_view().views()),
             DataType::Binary => lengths(array.as_binary_view().views()),
             _ => None,
@@ -116,6 +118,12 @@ pub fn append(column: &mut ColumnBuffer, array: &dyn Array, rows: Range<usize>) 
         _ if matches!(column.data_type(), DataType::Enum(_)) => {
             numbers::<Int32Type>(column, array.as_dictionary::<Int32Type>().keys(), rows);
         }
+        _ if let Some(element) = column.data_type().element() => {
+            for row in rows {
+                let items = array.is_valid(row).then(|| list_bytes(array, element, row));
+                column.push(items.as_deref());
+            }
+        }
         DataType::Int16 => numbers::<Int16Type>(column, array, rows),
         DataType::Int32 => numbers::<Int32Type>(column, array, rows),
         DataType::Int64 => numbers::<Int64Type>(column, array, rows),
@@ -124,11 +132,19 @@ pub fn append(column: &mut ColumnBuffer, array: &dyn Array, rows: Range<usize>) 
         DataType::Date => numbers::<Date32Type>(column, array, rows),
         DataType::Timestamp => numbers::<TimestampMicrosecondType>(column, array, rows),
         DataType::Decimal { .. } => numbers::<Decimal128Type>(column, array, rows),
+        DataType::Interval => numbers::<IntervalMonthDayNanoType>(column, array, rows),
         DataType::Bool => each!(array.as_boolean(), |on: bool| if on { &[1][..] } else { &[0] }),
         DataType::Text => each!(array.as_string_view(), str::as_bytes),
         DataType::Binary => each!(array.as_binary_view(), std::convert::identity),
         _ => each!(array.as_fixed_size_binary(), std::convert::identity),
     }
+}
+
+/// The bytes of the array in a row of a list.
+fn list_bytes(array: &dyn Array, element: DataType, row: usize) -> Vec<u8> {
+    let items = array.as_list::<i32>().value(row);
+    let items: Vec<Value> = (0..items.len()).map(|at| value(&items, element, at)).collect();
+    list::encode(element, &items)
 }
 
 /// The value of a row of an array that has the [Arrow type](crate::arrow_type) of a column.
@@ -156,6 +172,14 @@ pub fn value(array: &dyn Array, data_type: DataType, row: usize) -> Value {
         DataType::Timestamp => Value::Timestamp(number::<TimestampMicrosecondType>(array, row)),
         DataType::Decimal { .. } => Value::Decimal(number::<Decimal128Type>(array, row)),
         DataType::Text => Value::Text(array.as_string_view().value(row).to_owned()),
+        DataType::Interval => {
+            let value = number::<IntervalMonthDayNanoType>(array, row);
+            let IntervalMonthDayNano { months, days, nanoseconds: nanos } = value;
+            Value::Interval(Interval { months, days, nanos })
+        }
+        DataType::Binary if let Some(element) = data_type.element() => {
+            Value::Binary(list_bytes(array, element, row))
+        }
         DataType::Binary => Value::Binary(array.as_binary_view().value(row).to_vec()),
         _ => Value::Binary(array.as_fixed_size_binary().value(row).to_vec()),
     }

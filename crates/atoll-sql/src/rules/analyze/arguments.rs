@@ -46,6 +46,9 @@ impl Scope<'_> {
         }
         let narrowed = |argument| {
             let value = self.typed(argument)?.narrowed()?;
+            if value.json.is_some() {
+                return Err(functions::takes_no_json(name, &[value]));
+            }
             if matches!(name, "sum" | "avg") && value.arrow.is_string() {
                 let message = format!("{name} takes numbers, not text; cast the text");
                 return Err(plan_error(SqlErrorKind::Type, message));

@@ -26,9 +26,8 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::canonical::canonical;
 use super::typed::Typed;
-use super::{cast, common_type, enums, operands, plan_error};
+use super::{cast, common_type, enums, operands, plan_error, spans};
 use crate::error::SqlErrorKind;
 use scope::Scope;
 
@@ -112,6 +111,8 @@ fn plan_types(plan: LogicalPlan, outer: Outer<'_>) -> Result<LogicalPlan> {
             Ok(LogicalPlan::Filter(filter))
         }
         LogicalPlan::Join(join) => join_keys(join),
+        LogicalPlan::Aggregate(aggregate) => spans::grouped(aggregate),
+        LogicalPlan::Distinct(Distinct::All(input)) => spans::distinct(input),
         LogicalPlan::Window(window) => window_keys(window).and_then(window_numbers),
         LogicalPlan::Union(union) => union_types(union),
         LogicalPlan::Sort(mut sort) => {
@@ -177,8 +178,8 @@ fn join_keys(mut join: Join) -> Result<LogicalPlan> {
 fn sort_keys(keys: Vec<SortKey>, schema: &DFSchema) -> Result<Vec<SortKey>> {
     keys.into_iter()
         .map(|key| {
-            let arrow = key.expr.get_type(schema)?;
-            Ok(SortKey { expr: canonical(key.expr, &arrow), ..key })
+            let value = Typed::new(key.expr.clone(), schema)?;
+            Ok(SortKey { expr: spans::key_of(value)?, ..key })
         })
         .collect()
 }
@@ -336,6 +337,7 @@ fn values_types(values: Values, outer: Outer<'_>) -> Result<LogicalPlan> {
     let nothing = Arc::new(DFSchema::empty());
     let mut rows = values.values;
     let mut is_changed = false;
+    let mut forms = vec![None; values.schema.fields().len()];
     let inner = |expr: &Expr| match expr {
         Expr::Cast(cast) => cast.expr.as_ref().clone(),
         other => other.clone(),
@@ -358,6 +360,25 @@ fn values_types(values: Values, outer: Outer<'_>) -> Result<LogicalPlan> {
         for row in &mut rows {
             row[at] = scope.rewrite(std::mem::take(&mut row[at]))?;
         }
+        // The planner has given JSON the type of texts.
+        for row in &rows {
+            forms[at] = forms[at].or(scope.typed(inner(&row[at]))?.json);
+        }
+        for row in &mut rows {
+            if let Some(form) = forms[at] {
+                row[at] = scope.typed(inner(&row[at]))?.into_json(form)?.expr;
+            }
+        }
+    }
+    if forms.iter().any(Option::is_some) {
+        let plan = LogicalPlanBuilder::values(rows)?.build()?;
+        let columns = plan.schema().iter().zip(&forms).map(|((qualifier, field), form)| {
+            let column = Expr::from((qualifier, field));
+            let column = operands::as_json(column, *form)?;
+            Ok(column.alias_qualified(qualifier.cloned(), field.name()))
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        return Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?));
     }
     if is_changed {
         return LogicalPlanBuilder::values(rows)?.build();

@@ -18,15 +18,19 @@ use datafusion::logical_expr::{
 use atoll::DataType;
 
 use super::{Outer, plan_types, sort_keys};
-use crate::error::SqlErrorKind;
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::json::Form;
+use crate::query_error::external;
 use crate::rules::arith::Arithmetic;
 use crate::rules::canonical::canonical;
 use crate::rules::functions::{self, Call};
 use crate::rules::grouped::OtherName;
 use crate::rules::quantified::{self, Quantified};
+use crate::rules::spans::key_of;
 use crate::rules::typed::Typed;
 use crate::rules::{
-    absolute, at_zone, cast, common_type, enums, extreme, frame, guard, lengths, merging, moments,
+    absolute, at_zone, cast, common_type, enums, extreme, frame, guard, json, lengths, merging,
+    moments,
     operands, plan_error, sum, temporal,
 };
 
@@ -101,14 +105,17 @@ impl Scope<'_> {
             }
             Expr::Case(case) => {
                 let results = case.when_then_expr.iter().map(|(_, then)| then);
-                let characters = results.chain(&case.else_expr).map(|then| self.character(then));
-                let characters = characters.collect::<Result<Vec<_>>>()?;
+                let results = results.chain(&case.else_expr);
+                let results = results.map(|then| self.typed(then.as_ref().clone()));
+                let results = results.collect::<Result<Vec<_>>>()?;
+                let characters: Vec<_> = results.iter().map(|one| one.character).collect();
+                let forms = json::forms(&results);
                 let case = common_type::case(case, &self.schema)?;
                 let case = match self.outer.guards {
                     true => guard::case(case, &self.schema)?,
                     false => Expr::Case(case),
                 };
-                Ok(lengths::merged(case, &characters))
+                json::merged(lengths::merged(case, &characters), &forms)
             }
             Expr::Like(mut like) => {
                 for operand in [&like.expr, &like.pattern] {
@@ -194,11 +201,6 @@ impl Scope<'_> {
         }
     }
 
-    /// The characters of an expression of the type `character(n)`.
-    fn character(&self, expr: &Expr) -> Result<Option<u32>> {
-        Ok(self.typed(expr.clone())?.character)
-    }
-
     /// Whether a condition is known to be true, or false if it is `negated`.
     fn is_known(&self, condition: Expr, negated: bool) -> Result<Expr> {
         let condition = operands::truth(self.typed(condition)?)?;
@@ -257,15 +259,27 @@ impl Scope<'_> {
             "coalesce" | "greatest" | "least" => {
                 let func = merging::builtin(func);
                 let characters: Vec<_> = typed.iter().map(|one| one.character).collect();
+                let forms = json::forms(&typed);
                 let args = common_type::merge(typed)?;
+                if func.name() != "coalesce"
+                    && let Some(first) = args.first()
+                    && self.typed(first.clone())?.arrow == temporal::INTERVAL
+                {
+                    let name = format!("{}_interval", func.name());
+                    let args = args.into_iter().map(|arg| self.typed(arg));
+                    return functions::call(&name, args.collect::<Result<_>>()?);
+                }
                 let args = if func.name() == "coalesce" { flat(args) } else { args };
                 let call = Expr::ScalarFunction(ScalarFunction { func, args });
-                return Ok(lengths::merged(call, &characters));
+                return json::merged(lengths::merged(call, &characters), &forms);
             }
             "nullif" if typed.len() == 2 => {
                 let (other, value) = (typed.remove(1), typed.remove(0));
                 let (value, other) = (value.narrowed()?, other.narrowed()?);
-                if value.arrow == other.arrow && !value.arrow.is_floating() {
+                let is_one_form = !value.arrow.is_floating()
+                    && value.arrow != temporal::INTERVAL
+                    && value.json.is_none();
+                if value.arrow == other.arrow && is_one_form {
                     // The function names its argument once, where nested ones would grow by powers.
                     let character = value.character;
                     let args = vec![value.expr, other.expr];
@@ -307,16 +321,20 @@ impl Scope<'_> {
                     let cut = Typed::of(cut, temporal::TIMESTAMP);
                     return cut.into_type(&temporal::instant()).map(|cut| cut.expr);
                 }
+                if moment.arrow == temporal::INTERVAL {
+                    return functions::call("date_trunc_interval", vec![unit, moment]);
+                }
                 if moment.arrow == temporal::TIMESTAMP {
                     return Ok(temporal::date_trunc().call(vec![unit.expr, moment.expr]));
                 }
-                vec![unit.expr, moment.expr]
+                // There is none.
+                return functions::call("date_trunc_interval", vec![unit, moment]);
             }
-            // These count in 64 bits without a sign.
-            "array_length" | "array_ndims" | "cardinality" | "array_position" => {
-                let args = typed.into_iter().map(|argument| argument.expr).collect();
-                let count = Expr::ScalarFunction(ScalarFunction { func, args });
-                return Ok(Expr::Cast(Cast::new(Box::new(count), ArrowType::Int32)));
+            "make_array" => common_type::merge(typed)?,
+            name if !name.contains("array")
+                && typed.iter().any(|argument| argument.json.is_some()) =>
+            {
+                return Err(functions::takes_no_json(name, &typed));
             }
             _ => operands::as_arguments(typed)?,
         };
@@ -328,8 +346,13 @@ impl Scope<'_> {
         params.order_by = sort_keys(std::mem::take(&mut params.order_by), &self.schema)?;
         params.args = self.arguments(function.func.name(), std::mem::take(&mut params.args))?;
         if params.distinct {
+            let counts = function.func.name() == "count";
             for argument in &mut params.args {
                 let value = self.typed(std::mem::take(argument))?;
+                if (value.arrow == temporal::INTERVAL || value.json.is_some()) && counts {
+                    *argument = key_of(value)?;
+                    continue;
+                }
                 *argument = canonical(value.expr, &value.arrow);
             }
         }
@@ -373,7 +396,7 @@ impl Scope<'_> {
         // Partitions are found in sorted rows, so their keys are keys of an order too.
         for key in &mut params.partition_by {
             let value = self.typed(std::mem::take(key))?;
-            *key = canonical(value.expr, &value.arrow);
+            *key = key_of(value)?;
         }
         params.args = self.arguments(function.fun.name(), std::mem::take(&mut params.args))?;
         // Over truth values these are the same, and can be kept over a moving window.
@@ -464,7 +487,13 @@ fn cast(value: Typed, field: &Field) -> Result<Expr> {
     if let Some(limit) = lengths::limit_of(field) {
         return lengths::cast(value, limit);
     }
+    if let Some(form) = Form::of_field(field) {
+        return value.into_json(form).map(|json| json.expr);
+    }
     let to = temporal::wanted_type(field, &value.arrow);
+    if let Some(form) = value.json {
+        return json::cast(value, form, &to);
+    }
     if value.character.is_some() && to == value.arrow {
         return Ok(lengths::cut(value.expr, DataType::Text));
     }

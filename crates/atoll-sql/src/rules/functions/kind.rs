@@ -1,12 +1,14 @@
 //! The types of arguments and results, and how far one is from another.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
-use arrow_schema::{DataType as ArrowType, IntervalUnit};
+use arrow_schema::{DataType as ArrowType, Field};
 use datafusion::common::ScalarValue;
 
+use crate::json::Form;
 use crate::rules::number::{DIGITS_MAX, Number};
-use crate::rules::temporal::{TIMESTAMP, instant};
+use crate::rules::temporal::{INTERVAL, TIMESTAMP, instant};
 use crate::rules::typed::Typed;
 use crate::{text, types};
 
@@ -23,8 +25,16 @@ pub(super) enum Kind {
     Bytes,
     Date,
     Timestamp,
-    /// A span of time, which DataFusion's functions take.
+    /// A span of time.
     Interval,
+    Json,
+    Jsonb,
+    /// An array of texts.
+    Texts,
+    /// An array of any type.
+    Array,
+    /// A value of the type of the elements of an array beside it.
+    Element,
     /// Any type: the function sees the value as it is.
     Any,
 }
@@ -35,6 +45,15 @@ pub(super) fn numeric(scale: u8) -> ArrowType {
 }
 
 impl Kind {
+    /// Which JSON it is.
+    pub(super) fn json(self) -> Option<Form> {
+        match self {
+            Self::Json => Some(Form::Json),
+            Self::Jsonb => Some(Form::Jsonb),
+            _ => None,
+        }
+    }
+
     /// The Arrow type of a result; of a numeric it is that of a whole number.
     pub(super) fn arrow(self) -> ArrowType {
         match self {
@@ -44,11 +63,16 @@ impl Kind {
             Self::Int64 => ArrowType::Int64,
             Self::Numeric => numeric(0),
             Self::Float64 => ArrowType::Float64,
-            Self::Text | Self::Any => ArrowType::Utf8View,
+            Self::Text | Self::Any | Self::Json | Self::Jsonb | Self::Element => {
+                ArrowType::Utf8View
+            }
+            Self::Texts | Self::Array => {
+                ArrowType::List(Arc::new(Field::new_list_field(ArrowType::Utf8View, true)))
+            }
             Self::Bytes => ArrowType::BinaryView,
             Self::Date => ArrowType::Date32,
             Self::Timestamp => TIMESTAMP,
-            Self::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
+            Self::Interval => INTERVAL,
         }
     }
 }
@@ -59,6 +83,7 @@ const CONVERTED: u32 = 100;
 /// An argument of a call.
 pub(super) struct Argument<'a> {
     arrow: &'a ArrowType,
+    json: Option<Form>,
     /// The text of a quoted literal, which has no type yet.
     untyped: Option<&'a str>,
     /// Whether it is seen before the analyzer gives whole numbers their types.
@@ -67,16 +92,24 @@ pub(super) struct Argument<'a> {
 
 impl<'a> Argument<'a> {
     pub(super) fn of(value: &'a Typed) -> Self {
-        Self { arrow: &value.arrow, untyped: value.untyped(), is_planned: false }
+        let untyped = value.untyped().filter(|_| value.json.is_none());
+        Self { arrow: &value.arrow, json: value.json, untyped, is_planned: false }
     }
 
-    pub(super) fn typed(arrow: &'a ArrowType) -> Self {
-        Self { arrow, untyped: None, is_planned: false }
+    /// One without a field.
+    pub(super) fn bare(arrow: &'a ArrowType) -> Self {
+        Self { arrow, json: None, untyped: None, is_planned: false }
     }
 
-    pub(super) fn planned(arrow: &'a ArrowType, scalar: Option<&'a ScalarValue>) -> Self {
+    pub(super) fn typed(field: &'a Field) -> Self {
+        Self { json: Form::of_field(field), ..Self::bare(field.data_type()) }
+    }
+
+    pub(super) fn planned(field: &'a Field, scalar: Option<&'a ScalarValue>) -> Self {
+        let json = Form::of_field(field);
         let untyped = scalar.and_then(|value| value.try_as_str().flatten());
-        Self { arrow, untyped, is_planned: true }
+        let untyped = untyped.filter(|_| json.is_none());
+        Self { arrow: field.data_type(), json, untyped, is_planned: true }
     }
 
     /// How much has to be done to make it one of a kind; `None` if PostgreSQL has no implicit
@@ -128,22 +161,40 @@ impl<'a> Argument<'a> {
             Kind::Int64 => numbers(Number::Int64),
             Kind::Numeric => numbers(Number::Decimal { precision: DIGITS_MAX, scale: 0 }),
             Kind::Float64 => numbers(Number::Float64),
-            Kind::Text => is(self.arrow.is_string()),
+            Kind::Text => is(self.arrow.is_string() && self.json.is_none()),
+            Kind::Json | Kind::Jsonb => is(self.json.is_some() && self.json == to.json()),
+            Kind::Array => is(matches!(self.arrow, ArrowType::List(_))),
+            Kind::Element => is(!matches!(self.arrow, ArrowType::List(_))),
+            Kind::Texts => match self.arrow {
+                ArrowType::List(item) => is(item.data_type().is_string()),
+                _ => None,
+            },
             Kind::Bytes => is(self.is_bytes()),
             Kind::Date => is(*self.arrow == ArrowType::Date32),
             Kind::Timestamp if *self.arrow == ArrowType::Date32 => Some(CONVERTED),
             // The analyzer makes a timestamp of it, where PostgreSQL has an overload for it.
             Kind::Timestamp if self.is_planned && *self.arrow == instant() => Some(CONVERTED * 2),
             Kind::Timestamp => is(*self.arrow == TIMESTAMP),
-            Kind::Interval => {
-                is(matches!(self.arrow, ArrowType::Interval(_) | ArrowType::Duration(_)))
-            }
+            Kind::Interval => is(*self.arrow == INTERVAL),
         }
     }
 
     fn is_bytes(&self) -> bool {
         use ArrowType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
         matches!(self.arrow, Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+    }
+
+    /// The type of its elements, if it is an array.
+    pub(super) fn item(&self) -> Option<&'a ArrowType> {
+        match self.arrow {
+            ArrowType::List(item) => Some(item.data_type()),
+            _ => None,
+        }
+    }
+
+    /// Its type.
+    pub(super) fn arrow(&self) -> Option<&'a ArrowType> {
+        (self.untyped.is_none() && !self.arrow.is_null()).then_some(self.arrow)
     }
 
     /// The Arrow type that it is converted to.
@@ -186,6 +237,7 @@ impl<'a> Argument<'a> {
     /// Its type as a message names it.
     pub(super) fn shown(&self) -> String {
         match self.untyped {
+            _ if let Some(form) = self.json => form.data_type().to_string(),
             Some(_) => "unknown".to_owned(),
             None if self.arrow.is_null() => "unknown".to_owned(),
             None => Number::of(self.arrow).map_or_else(

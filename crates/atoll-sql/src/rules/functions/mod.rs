@@ -11,15 +11,20 @@
 //! In reading order: [`kind`] (types of arguments), [`column`] (a batch of results), then the
 //! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
 //! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`],
-//! [`sequences`], and the patterns of `to_char` and `to_date`: [`number_format`],
+//! [`intervals`], [`json`] with [`json_changes`] and [`json_made`], [`arrays`], [`sequences`], and the patterns of `to_char` and `to_date`: [`number_format`],
 //! [`time_format`], [`time_written`], [`time_read`].
 
+mod arrays;
 mod bytes;
 mod calendar;
 mod column;
 mod digest;
 pub(crate) mod exact;
 mod format;
+mod intervals;
+mod json;
+mod json_changes;
+mod json_made;
 mod keywords;
 mod kind;
 mod number_format;
@@ -39,20 +44,24 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
 
-use super::plan_error;
+use super::{common_type, plan_error};
 use super::typed::Typed;
 use crate::arrow_value;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::json::Form;
 use crate::literal::Literal;
 use crate::query_error::external;
 use crate::sequence::context::{self, Context};
 use kind::{Argument, Kind};
 
+pub(crate) use arrays::of_operator as of_array_operator;
+pub(crate) use json::of_operator as of_json_operator;
 pub(crate) use pattern::like_escape;
 
 /// A function of this name.
@@ -89,6 +98,12 @@ enum Gives {
     /// A numeric with as many digits behind the point as the field has that the first argument
     /// names.
     Field(fn(&str) -> u8),
+    /// The type of the first array among the arguments.
+    List,
+    /// The type of its elements.
+    Item,
+    /// An array of integers.
+    Ints,
 }
 
 /// What a function does where an argument is NULL.
@@ -129,6 +144,9 @@ pub(crate) fn functions() -> Vec<ScalarUDF> {
         format::FUNCTIONS,
         numbers::FUNCTIONS,
         times::FUNCTIONS,
+        intervals::FUNCTIONS,
+        json::FUNCTIONS,
+        arrays::FUNCTIONS,
         sequences::FUNCTIONS,
     ];
     all.into_iter().flatten().map(|function| ScalarUDF::from(Call::new(function))).collect()
@@ -157,6 +175,8 @@ fn refused(state: &'static str, message: impl Into<String>) -> SqlError {
 pub(crate) struct Call {
     function: &'static Function,
     signature: Signature,
+    /// The overload, once the arguments have the types that it takes (`FUNCTION-1`).
+    chosen: Option<usize>,
     /// The session that it asks sequences in, on a thread that has none (`CONTEXT-1`).
     context: Option<Arc<Context>>,
 }
@@ -168,7 +188,8 @@ impl Call {
             true => Volatility::Volatile,
             false => Volatility::Immutable,
         };
-        Self { function, signature: Signature::one_of(any, volatility), context: None }
+        let signature = Signature::one_of(any, volatility);
+        Self { function, signature, chosen: None, context: None }
     }
 
     fn is_volatile(&self) -> bool {
@@ -182,21 +203,29 @@ impl Call {
     pub(crate) fn over(&self, arguments: Vec<Typed>) -> Result<Expr> {
         let arguments = arguments.into_iter().map(Typed::narrowed).collect::<Result<Vec<_>>>()?;
         let known: Vec<Argument<'_>> = arguments.iter().map(Argument::of).collect();
-        let overload = self.overload(&known)?;
+        let chosen = self.search(&known)?;
+        let overload = &self.function.overloads[chosen];
         if let Run::Rewrite(rewrite) = overload.run {
             return rewrite(arguments);
         }
         let is_builtin = matches!(overload.run, Run::Builtin(_));
+        let common = common_item(overload, &known);
         let wanted = known.iter().enumerate().map(|(at, one)| match overload.kind(at) {
             // Theirs count in 64 bits.
             Kind::Int32 if is_builtin => ArrowType::Int64,
+            Kind::Array => list_of(common.clone()),
+            Kind::Element => common.clone(),
             kind => one.wanted(kind),
         });
         let wanted: Vec<ArrowType> = wanted.collect();
-        let converted = arguments.into_iter().zip(wanted).map(|(argument, wanted)| {
-            let argument = match argument.is_open_parameter() {
-                true => argument.with_parameter_type(&wanted),
-                false => argument,
+        let forms = (0..wanted.len()).map(|at| overload.kind(at).json());
+        let wanted = wanted.iter().cloned().zip(forms);
+        let converted = arguments.into_iter().zip(wanted).map(|(argument, (wanted, json))| {
+            let argument = match (argument.is_open_parameter(), json) {
+                (true, Some(form)) => argument.into_json(form)?,
+                (false, Some(form)) if argument.untyped().is_some() => argument.into_json(form)?,
+                (true, None) => argument.with_parameter_type(&wanted),
+                (false, _) => argument,
             };
             argument.into_type(&wanted).map(|one| one.expr)
         });
@@ -204,7 +233,8 @@ impl Call {
             Run::Builtin(function) => function(),
             _ => {
                 let context = if self.is_volatile() { context::current() } else { None };
-                Arc::new(ScalarUDF::from(Self { context, ..Self::new(self.function) }))
+                let chosen = Some(chosen);
+                Arc::new(ScalarUDF::from(Self { chosen, context, ..Self::new(self.function) }))
             }
         };
         Ok(call.call(converted.collect::<Result<_>>()?))
@@ -212,18 +242,53 @@ impl Call {
 
     /// The overload for arguments: as in PostgreSQL the one with the fewest conversions, and of
     /// those the one with the preferred types.
-    fn overload(&self, arguments: &[Argument<'_>]) -> Result<&'static Overload> {
-        let overloads = self.function.overloads.iter();
-        let possible = overloads.filter_map(|one| Some((one.distance(arguments)?, one)));
-        match possible.min_by_key(|(distance, _)| *distance) {
-            Some((_, overload)) => Ok(overload),
+    fn search(&self, arguments: &[Argument<'_>]) -> Result<usize> {
+        let overloads = self.function.overloads.iter().enumerate();
+        let possible = overloads.filter_map(|(at, one)| Some((one.distance(arguments)?, at)));
+        match possible.min() {
+            Some((_, at)) => Ok(at),
             None => Err(external(no_function(self.function.name, arguments))),
         }
     }
+
+    /// The overload that was chosen, or the one for arguments.
+    fn overload(&self, arguments: &[Argument<'_>]) -> Result<&'static Overload> {
+        let at = self.chosen.map_or_else(|| self.search(arguments), Ok)?;
+        Ok(&self.function.overloads[at])
+    }
+}
+
+/// The error for a function that takes no JSON.
+pub(crate) fn takes_no_json(name: &str, arguments: &[Typed]) -> DataFusionError {
+    let arguments: Vec<Argument<'_>> = arguments.iter().map(Argument::of).collect();
+    external(no_function(name, &arguments))
+}
+
+/// The type of the elements of the first array.
+fn item_type(arguments: &[Argument<'_>]) -> ArrowType {
+    let item = arguments.iter().find_map(Argument::item);
+    item.cloned().unwrap_or(ArrowType::Utf8View)
+}
+
+/// The type that the elements of arrays, and the values beside them, have in common.
+fn common_item(overload: &Overload, arguments: &[Argument<'_>]) -> ArrowType {
+    let types = arguments.iter().enumerate().filter_map(|(at, one)| match overload.kind(at) {
+        Kind::Array => one.item().filter(|item| !item.is_null()),
+        Kind::Element => one.arrow(),
+        _ => None,
+    });
+    let types: Vec<&ArrowType> = types.collect();
+    let merged = common_type::merged(types.iter().copied());
+    merged.or_else(|| types.first().map(|one| (*one).clone())).unwrap_or(ArrowType::Utf8View)
+}
+
+fn list_of(item: ArrowType) -> ArrowType {
+    ArrowType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
 fn no_function(name: &str, arguments: &[Argument<'_>]) -> SqlError {
     let shown: Vec<String> = arguments.iter().map(Argument::shown).collect();
+    let name = if name == "date_trunc_interval" { "date_trunc" } else { name };
     let message = format!("function {name}({}) does not exist", shown.join(", "));
     SqlError::new(SqlErrorKind::Query, message)
         .with_cause(Cause::NoSuchOperator)
@@ -249,6 +314,9 @@ impl Overload {
     fn result(&self, arguments: &[Argument<'_>]) -> ArrowType {
         match &self.gives {
             Gives::Kind(kind) => kind.arrow(),
+            Gives::List => list_of(item_type(arguments)),
+            Gives::Item => item_type(arguments),
+            Gives::Ints => list_of(ArrowType::Int32),
             Gives::Field(scale) => {
                 let name = arguments.first().and_then(Argument::untyped);
                 kind::numeric(name.map_or(0, scale))
@@ -269,7 +337,7 @@ impl std::fmt::Debug for Call {
 
 impl PartialEq for Call {
     fn eq(&self, other: &Self) -> bool {
-        self.function.name == other.function.name
+        self.function.name == other.function.name && self.chosen == other.chosen
     }
 }
 
@@ -278,6 +346,7 @@ impl Eq for Call {}
 impl Hash for Call {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.function.name.hash(state);
+        self.chosen.hash(state);
     }
 }
 
@@ -291,21 +360,30 @@ impl ScalarUDFImpl for Call {
     }
 
     fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
-        let arguments: Vec<Argument<'_>> = arguments.iter().map(Argument::typed).collect();
+        let arguments: Vec<Argument<'_>> = arguments.iter().map(Argument::bare).collect();
         Ok(self.overload(&arguments)?.result(&arguments))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let fields = args.arg_fields.iter().zip(args.scalar_arguments);
         let arguments: Vec<Argument<'_>> =
-            fields.map(|(field, scalar)| Argument::planned(field.data_type(), *scalar)).collect();
-        let result = self.overload(&arguments)?.result(&arguments);
-        Ok(Arc::new(Field::new(self.name(), result, true)))
+            fields.map(|(field, scalar)| Argument::planned(field, *scalar)).collect();
+        let overload = self.overload(&arguments)?;
+        let field = Field::new(self.name(), overload.result(&arguments), true);
+        Ok(Arc::new(match overload.gives {
+            Gives::Kind(kind) if let Some(form) = kind.json() => form.mark(field),
+            _ => field,
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let types: Vec<ArrowType> = args.args.iter().map(ColumnarValue::data_type).collect();
-        let arguments: Vec<Argument<'_>> = types.iter().map(Argument::typed).collect();
+        let fields = args
+            .args
+            .iter()
+            .zip(&args.arg_fields)
+            .map(|(value, field)| field.as_ref().clone().with_data_type(value.data_type()));
+        let fields: Vec<Field> = fields.collect();
+        let arguments: Vec<Argument<'_>> = fields.iter().map(Argument::typed).collect();
         let overload = self.overload(&arguments)?;
         let Run::Rows(run) = overload.run else {
             return internal_err!("{} is replaced before it could be called", self.name());
@@ -318,13 +396,19 @@ impl ScalarUDFImpl for Call {
         };
         let rows = if is_scalar { 1 } else { args.number_rows };
         let columns: Vec<Input> = args.args.into_iter().map(Input::new).collect::<Result<_>>()?;
+        let is_json: Vec<bool> =
+            fields.iter().map(|field| Form::of_field(field).is_some()).collect();
         let mut results = Vec::with_capacity(rows);
         let mut row: Vec<Literal> = columns.iter().map(Input::constant).collect();
+        for (value, is_json) in row.iter_mut().zip(&is_json) {
+            as_json(value, *is_json);
+        }
         for at in 0..rows {
-            for (value, column) in row.iter_mut().zip(&columns) {
+            for ((value, column), is_json) in row.iter_mut().zip(&columns).zip(&is_json) {
                 if let Input::Each(array) = column {
                     let read = arrow_value::at(array.as_ref(), at);
                     *value = read.map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
+                    as_json(value, *is_json);
                 }
             }
             let passes = overload.nulls == Nulls::Pass && row.contains(&Literal::Null);
@@ -335,6 +419,13 @@ impl ScalarUDFImpl for Call {
             true => ScalarValue::try_from_array(&results, 0).map(ColumnarValue::Scalar),
             false => Ok(ColumnarValue::Array(results)),
         }
+    }
+}
+
+/// A text that is JSON as such.
+fn as_json(value: &mut Literal, is_json: bool) {
+    if let (Literal::Text(text), true) = (&mut *value, is_json) {
+        *value = Literal::Json(std::mem::take(text));
     }
 }
 

@@ -1,16 +1,14 @@
 //! Dates and timestamps: their fields, and how they are written and read.
 
 use chrono::{NaiveDate, NaiveTime};
-use datafusion::functions::datetime;
-use datafusion::logical_expr::Expr;
 
 use super::calendar::{self, Field};
 use super::pattern::{int, text};
-use super::{Function, Gives, Kind, Nulls, Overload, Run, number_format, refused, strict};
+use super::{Function, Gives, Kind, Nulls, Overload, Run, intervals, number_format};
+use super::{refused, strict};
 use super::{time_read, time_written};
 use crate::error::SqlError;
 use crate::literal::Literal;
-use crate::rules::typed::Typed;
 
 use Kind::{Bool, Date, Float64, Int32, Int64, Interval, Numeric, Text, Timestamp};
 
@@ -20,7 +18,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         overloads: &[
             numeric(&[Text, Date], |v| extract(v, "date")),
             numeric(&[Text, Timestamp], |v| extract(v, "timestamp without time zone")),
-            by_datafusion(Kind::Float64),
+            numeric(&[Text, Interval], intervals::extract),
         ],
     },
     Function {
@@ -34,7 +32,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
                     _ => value.float(),
                 }))
             }),
-            by_datafusion(Kind::Float64),
+            strict(&[Text, Interval], Float64, |v| {
+                Ok(Literal::Float(intervals::extract(v)?.float()))
+            }),
         ],
     },
     Function {
@@ -92,6 +92,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         overloads: &[
             strict(&[Date], Bool, |_| Ok(Literal::Bool(true))),
             strict(&[Timestamp], Bool, |_| Ok(Literal::Bool(true))),
+            strict(&[Interval], Bool, |_| Ok(Literal::Bool(true))),
         ],
     },
     Function {
@@ -112,21 +113,6 @@ const fn numeric(
 ) -> Overload {
     let gives = Gives::Field(|name| Field::of(name).map_or(0, Field::scale));
     Overload { takes, rest: None, gives, nulls: Nulls::Pass, run: Run::Rows(run) }
-}
-
-/// The parts of an interval, which DataFusion takes.
-const fn by_datafusion(gives: Kind) -> Overload {
-    fn part(values: Vec<Typed>) -> datafusion::common::Result<Expr> {
-        Ok(datetime::date_part().call(values.into_iter().map(|value| value.expr).collect()))
-    }
-    let run = Run::Rewrite(part);
-    Overload {
-        takes: &[Text, Interval],
-        rest: None,
-        gives: Gives::Kind(gives),
-        nulls: Nulls::Pass,
-        run,
-    }
 }
 
 fn extract(values: &[Literal], of: &str) -> Result<Literal, SqlError> {

@@ -5,9 +5,10 @@
 //! | `smallint`, `integer` | `bigint` | `numeric` |
 //! | `bigint`, `numeric` | `numeric` | `numeric` |
 //! | `real`, `double precision` | `double precision` | `double precision` |
+//! | `interval` | `interval` | `interval` |
 //!
 //! Integers and decimals are added up in 128 bits, which the integers of no table overflow.
-//! Floating-point numbers and intervals are DataFusion's own, except in moving windows: there a sum
+//! Floating-point numbers are DataFusion's own, except in moving windows: there a sum
 //! is made of the values in the window, and none is subtracted, because a NaN or an infinity cannot
 //! be subtracted again.
 //!
@@ -16,6 +17,7 @@
 mod exact;
 mod float_window;
 mod shape;
+mod spans;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,10 +35,16 @@ use datafusion::logical_expr::{
 
 use super::number::{DIGITS_MAX, Number, Operation};
 use super::plan_error;
+use super::temporal::INTERVAL;
 use crate::error::SqlErrorKind;
 use exact::{Distinct, Exact, Groups};
 use float_window::FloatWindow;
 use shape::{Kind, Shape};
+use spans::Spans;
+
+fn is_of_intervals(args: &AccumulatorArgs<'_>) -> bool {
+    args.expr_fields.first().is_some_and(|field| *field.data_type() == INTERVAL)
+}
 
 /// The aggregates of this module, as statements name them.
 pub(crate) fn aggregates() -> Vec<AggregateUDF> {
@@ -151,7 +159,7 @@ impl AggregateUDFImpl for Total {
             ArrowType::Null => Ok(vec![ArrowType::Float64]),
             // While a statement is planned a CASE with a quoted literal looks like text.
             text if text.is_string() && !self.is_hidden => Ok(vec![ArrowType::Float64]),
-            ArrowType::Duration(_) | ArrowType::Interval(_) => Ok(arguments.to_vec()),
+            interval if *interval == INTERVAL => Ok(arguments.to_vec()),
             other => Err(plan_error(
                 SqlErrorKind::Type,
                 format!("values of the type {other} have no sum and no average"),
@@ -162,6 +170,7 @@ impl AggregateUDFImpl for Total {
     fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
         match self.shape(&arguments[0]) {
             Some(shape) => Ok(shape.result),
+            None if arguments[0] == INTERVAL => Ok(INTERVAL),
             None => self.builtin.return_type(arguments),
         }
     }
@@ -170,14 +179,19 @@ impl AggregateUDFImpl for Total {
         match self.shape_of(&args) {
             Some(shape) if args.is_distinct => Ok(Box::new(Distinct::new(shape))),
             Some(shape) => Ok(Box::new(Exact::new(shape))),
+            None if is_of_intervals(&args) => Ok(Box::new(Spans::new(self.kind))),
             None => self.builtin.accumulator(args),
         }
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let argument = args.input_fields.first().and_then(|field| self.shape(field.data_type()));
-        let Some(shape) = argument else { return self.builtin.state_fields(args) };
         let name = |part: &str| format!("{}[{part}]", args.name);
+        if args.input_fields.first().is_some_and(|field| *field.data_type() == INTERVAL) {
+            let field = |(part, arrow)| Arc::new(Field::new(name(part), arrow, false));
+            return Ok(spans::STATE.into_iter().map(field).collect());
+        }
+        let Some(shape) = argument else { return self.builtin.state_fields(args) };
         Ok(match args.is_distinct {
             true => {
                 let item = Field::new_list_field(shape.state_type(), true);
@@ -193,6 +207,7 @@ impl AggregateUDFImpl for Total {
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
         match self.shape_of(&args) {
             Some(_) => !args.is_distinct,
+            None if is_of_intervals(&args) => false,
             None => self.builtin.groups_accumulator_supported(args),
         }
     }
@@ -214,6 +229,7 @@ impl AggregateUDFImpl for Total {
         let is_float = matches!(args.expr_fields[0].data_type(), ArrowType::Float64);
         match self.shape_of(&args) {
             Some(_) => self.accumulator(args),
+            None if is_of_intervals(&args) => self.accumulator(args),
             None if is_float && !args.is_distinct => Ok(Box::new(FloatWindow::new(self.kind))),
             None => self.builtin.create_sliding_accumulator(args),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema};
+use arrow_schema::Schema;
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::logical_plan::Aggregate as AggregatePlan;
@@ -86,11 +86,11 @@ impl Compiler {
             if matches!(argument, Expr::Literal(..)) {
                 continue;
             }
-            let arrow = argument.get_type(schema)?;
-            expr::data_type(&arrow)?;
+            let field = argument.to_field(schema)?.1;
+            expr::data_type(field.data_type())?;
             inputs.push(over(argument, schema, self)?);
             let name = format!("input{}", fields.len());
-            fields.push(Field::new(&name, arrow, true));
+            fields.push(field.as_ref().clone().with_name(&name).with_nullable(true));
             *argument = Expr::Column(Column::new_unqualified(name));
         }
         let batch = Arc::new(Schema::new(fields));

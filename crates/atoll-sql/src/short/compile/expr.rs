@@ -10,6 +10,7 @@ use datafusion::logical_expr::expr::{InList, Placeholder, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
 
 use super::{Compiler, NotShort};
+use crate::json::Form;
 use crate::parameter_name;
 use crate::rules::number::Number;
 use crate::rules::quantified::Quantified;
@@ -157,9 +158,10 @@ fn parameter(id: &str, field: Option<&Field>, compiler: &mut Compiler) -> Result
         parameter_name::number(id).ok_or_else(|| NotShort::new(format!("the parameter {id}")))?;
     let field = field.filter(|field| !field.data_type().is_null());
     let field = field.ok_or_else(|| NotShort::new(format!("{id}, a parameter without a type")))?;
-    let data_type = match lengths::character(field) {
-        Some(most) => DataType::Char(most),
-        None => data_type(field.data_type())?,
+    let data_type = match (lengths::character(field), Form::of_field(field)) {
+        (Some(most), _) => DataType::Char(most),
+        (None, Some(form)) => form.data_type(),
+        (None, None) => data_type(field.data_type())?,
     };
     let slot = Slot { number, data_type };
     Ok(compiler.parameter(slot))
@@ -279,16 +281,16 @@ fn by_arrow(expr: &Expr, scope: &Scope<'_>, compiler: &mut Compiler) -> Result<S
         if !is_input {
             return Ok(Transformed::no(node));
         }
-        let arrow = match &node {
-            Expr::Placeholder(one) if one.id == NOW => temporal::instant(),
-            _ => node.get_type(scope.schema)?,
+        let field = match &node {
+            Expr::Placeholder(one) if one.id == NOW => Field::new(NOW, temporal::instant(), true),
+            _ => node.to_field(scope.schema)?.1.as_ref().clone(),
         };
         match compile(&node, scope, compiler) {
             Ok(input) => inputs.push(input),
             Err(error) => failed = Some(error),
         }
         let name = format!("input{}", fields.len());
-        fields.push(Field::new(&name, arrow, true));
+        fields.push(field.with_name(&name).with_nullable(true));
         Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
     })?;
     if let Some(failed) = failed {
