@@ -94,6 +94,19 @@ def clock_of_text(text):
     return within * 10**6 + int(f"{fraction:0<6}")
 
 
+def interval_of_text(text):
+    """Months, days and microseconds of PostgreSQL's own style."""
+    parts = text.split(" ")
+    counts = {"year": 0, "mon": 0, "day": 0}
+    for count, unit in zip(parts[::2], parts[1::2], strict=False):
+        counts[unit.removesuffix("s")] = int(count)
+    micros = 0
+    if len(parts) % 2:
+        clock = parts[-1].lstrip("+-")
+        micros = clock_of_text(clock) * (-1 if parts[-1].startswith("-") else 1)
+    return (counts["year"] * 12 + counts["mon"], counts["day"], micros)
+
+
 #: How to read PostgreSQL's text of a value of each type.
 READERS = {
     "int2": int,
@@ -108,6 +121,7 @@ READERS = {
     # The zone of all sessions is UTC.
     "timestamptz": lambda text: moment_of_text(text.replace("+00", "", 1)),
     "time": clock_of_text,
+    "interval": interval_of_text,
     "uuid": uuid.UUID,
     "text": str,
     "bytea": lambda text: bytes.fromhex(text[2:]),
@@ -140,6 +154,8 @@ def of_arrow(table):
         listed = column.to_pylist()
         if type_ == "uuid":
             listed = [uuid.UUID(bytes=v) if isinstance(v, bytes) else v for v in listed]
+        if type_ == "interval":
+            listed = [None if v is None else (v[0], v[1], v[2] // 1000) for v in listed]
         if type_ in sqltypes.FLOATS:
             listed = [None if v is None else Float(v) for v in listed]
         columns.append(listed)

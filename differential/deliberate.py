@@ -213,16 +213,6 @@ def extra(_statement, difference, _postgres, _atoll):
     return None
 
 
-def duration(_statement, difference, _postgres, _atoll):
-    """The difference of two timestamps is a duration, which a data frame takes, not an interval."""
-    pairs = zip(difference.postgres.types, difference.atoll.types, strict=True)
-    if difference.what not in ("values", "types"):
-        return None
-    others = [pair for pair in pairs if pair[0] != pair[1]]
-    is_duration = all(a == "interval" and b.startswith("duration") for a, b in others)
-    return "duration" if others and is_duration else None
-
-
 def shortest_digits(_statement, difference, _postgres, _atoll):
     """A float as text may end with other digits, as long as they read back as the same float."""
     if difference.what != "values":
@@ -261,4 +251,4 @@ def before_year_1(_statement, difference, _postgres, _atoll):
 
 
 RULES = (wide_numeric, before_year_1, types_of_columns, planned_constants, not_computed, refused,
-         extra, duration, shortest_digits, quotient)  # fmt: skip
+         extra, shortest_digits, quotient)  # fmt: skip

@@ -88,6 +88,7 @@ def of_arrow(arrow_type):
         "int16": "int2", "int32": "int4", "int64": "int8", "float": "float4", "double": "float8",
         "bool": "bool", "date32[day]": "date", "timestamp[us]": "timestamp",
         "timestamp[us, tz=UTC]": "timestamptz", "time64[us]": "time",
+        "month_day_nano_interval": "interval",
     }  # fmt: skip
     if text.startswith("decimal"):
         return "numeric"

@@ -16,8 +16,9 @@ use arrow_array::{
 };
 use atoll::load::LoadOptions;
 use atoll::{
-    ArrowRows, Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Range, Schema,
-    SchemeKind, Table, TableOptions, Transaction, TxnError, TxnResult, Value,
+    ArrowRows, Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Interval, Range,
+    Schema, SchemeKind, Table, TableOptions, Transaction, TxnError, TxnResult, Value, encode_list,
+    value_array,
 };
 
 fn options(scheme: SchemeKind) -> DatabaseOptions {
@@ -100,6 +101,9 @@ fn all_types() -> Schema {
         ("o", DataType::Time),
         ("p", DataType::Uuid),
         ("q", DataType::Enum(labels())),
+        ("r", DataType::Interval),
+        ("s", DataType::Jsonb),
+        ("t", DataType::Text.array().unwrap()),
     ];
     let mut columns = vec![Column::new("text", DataType::Text), Column::new("id", DataType::Int64)];
     for (name, data_type) in types {
@@ -140,6 +144,9 @@ fn row(number: i64) -> Vec<Value> {
         or_null(4, Value::Int64(number * 1_000_003 % 86_400_000_001)),
         or_null(0, Value::Binary(vec![number as u8; 16])),
         or_null(1, Value::Int32((number % 3) as i32)),
+        or_null(1, Value::Interval(Interval { months: number as i32, days: -1, nanos: number })),
+        or_null(2, Value::Text(number.to_string())),
+        or_null(3, Value::Binary(encode_list(DataType::Text, &[text(number).into(), Value::Null]))),
         Value::Bool(number % 2 == 0),
     ]
 }
@@ -216,6 +223,13 @@ fn arrays(schema: &Schema, rows: &[Vec<Value>]) -> ArrowRows {
                 let mut builder = BinaryViewBuilder::new();
                 rows.iter().for_each(|row| builder.append_option(bytes(&row[at])));
                 Arc::new(builder.finish())
+            }
+            data_type @ (DataType::Interval
+            | DataType::Json
+            | DataType::Jsonb
+            | DataType::Array(_)) => {
+                let values: Vec<Value> = rows.iter().map(|row| row[at].clone()).collect();
+                value_array(data_type, &values).unwrap()
             }
             DataType::FixedBinary(_) | DataType::Uuid => {
                 let mut builder =

@@ -175,9 +175,9 @@ pub(crate) fn is_of(value: &Literal, data_type: DataType) -> bool {
         Literal::Uuid(_) => data_type == T::Uuid,
         Literal::Json(_) => matches!(data_type, T::Json | T::Jsonb | T::Text),
         Literal::Bytes(_) => matches!(data_type, T::Binary | T::FixedBinary(_)),
-        Literal::List(items) => data_type.element().is_some_and(|element| {
-            items.iter().all(|item| is_of(item, element))
-        }),
+        Literal::List(items) => {
+            data_type.element().is_some_and(|element| items.iter().all(|item| is_of(item, element)))
+        }
     }
 }
 

@@ -119,11 +119,34 @@ fn smallest(expr: &Expr) -> Option<Expr> {
     Some(Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) })
 }
 
+/// Gives the texts of a column of rows that are written out the type of one that is JSON. The
+/// planner wants one extension type for all of them.
+fn with_json(values: &mut ast::Values) {
+    let json = |expr: &Expr| match expr {
+        Expr::Cast { data_type: data_type @ (SqlType::JSON | SqlType::JSONB), .. } => {
+            Some(data_type.clone())
+        }
+        _ => None,
+    };
+    for at in 0..values.rows.first().map_or(0, |row| row.len()) {
+        let found = values.rows.iter().find_map(|row| row.get(at).and_then(json));
+        let Some(found) = found else { continue };
+        for expr in values.rows.iter_mut().filter_map(|row| row.get_mut(at)) {
+            if let Expr::Value(_) = expr {
+                *expr = typed(expr.clone(), found.clone());
+            }
+        }
+    }
+}
+
 impl VisitorMut for Preparation {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         grouped::rename(query);
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            with_json(values);
+        }
         if let SetExpr::Select(select) = query.body.as_mut() {
             for condition in [&mut select.selection, &mut select.having].into_iter().flatten() {
                 if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) =

@@ -133,9 +133,7 @@ impl ExprPlanner for QuotedLiterals {
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let (name, keys) = match &raw.field_access {
             GetFieldAccess::ListIndex { key } => ("array_element", vec![key]),
-            GetFieldAccess::ListRange { start, stop, stride }
-                if stride.as_ref() == &lit(1i64) =>
-            {
+            GetFieldAccess::ListRange { start, stop, stride } if stride.as_ref() == &lit(1i64) => {
                 ("array_slice", vec![start, stop])
             }
             _ => return Ok(PlannerResult::Original(raw)),

@@ -22,6 +22,7 @@ mod limits;
 mod lists;
 mod locks;
 mod messages;
+mod nested;
 mod partitions;
 mod pgbench;
 mod prepared;

@@ -6,7 +6,7 @@ use datafusion::logical_expr::Expr;
 
 use super::scope::Scope;
 use crate::error::SqlErrorKind;
-use crate::rules::{enums, plan_error};
+use crate::rules::{enums, functions, plan_error};
 
 impl Scope<'_> {
     /// Checks the arguments of an aggregate for enums; an array is made of their labels.

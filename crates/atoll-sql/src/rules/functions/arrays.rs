@@ -35,57 +35,88 @@ const fn one(name: &'static str, overloads: &'static [Overload]) -> Function {
 }
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    one("array_length", &[strict(&[Array, Int32], Int32, |v| {
-        Ok(if number(v, 1) == 1 { length(v) } else { Literal::Null })
-    })]),
-    one("array_upper", &[strict(&[Array, Int32], Int32, |v| {
-        Ok(if number(v, 1) == 1 { length(v) } else { Literal::Null })
-    })]),
-    one("array_lower", &[strict(&[Array, Int32], Int32, |v| {
-        let is_it = number(v, 1) == 1 && !items(v, 0).is_empty();
-        Ok(if is_it { Literal::Integer(1) } else { Literal::Null })
-    })]),
-    one("array_ndims", &[strict(&[Array], Int32, |v| {
-        Ok(if items(v, 0).is_empty() { Literal::Null } else { Literal::Integer(1) })
-    })]),
-    one("array_dims", &[strict(&[Array], Text, |v| {
-        Ok(match items(v, 0).len() {
-            0 => Literal::Null,
-            count => Literal::Text(format!("[1:{count}]")),
-        })
-    })]),
-    one("cardinality", &[strict(&[Array], Int32, |v| {
-        Ok(Literal::Integer(items(v, 0).len() as i128))
-    })]),
-    one("array_append", &[array(&[Array, Element], |v| {
-        let mut all = items(v, 0).to_vec();
-        all.push(v[1].clone());
-        Ok(Literal::List(all))
-    })]),
-    one("array_prepend", &[array(&[Element, Array], |v| {
-        let mut all = vec![v[0].clone()];
-        all.extend_from_slice(items(v, 1));
-        Ok(Literal::List(all))
-    })]),
-    one("array_cat", &[array(&[Array, Array], |v| {
-        if v[0] == Literal::Null && v[1] == Literal::Null {
-            return Ok(Literal::Null);
-        }
-        Ok(Literal::List([items(v, 0), items(v, 1)].concat()))
-    })]),
-    one("array_remove", &[array(&[Array, Element], |v| {
-        if v[0] == Literal::Null {
-            return Ok(Literal::Null);
-        }
-        Ok(Literal::List(items(v, 0).iter().filter(|item| **item != v[1]).cloned().collect()))
-    })]),
-    one("array_replace", &[array(&[Array, Element, Element], |v| {
-        if v[0] == Literal::Null {
-            return Ok(Literal::Null);
-        }
-        let other = |item: &Literal| if *item == v[1] { v[2].clone() } else { item.clone() };
-        Ok(Literal::List(items(v, 0).iter().map(other).collect()))
-    })]),
+    one(
+        "array_length",
+        &[strict(&[Array, Int32], Int32, |v| {
+            Ok(if number(v, 1) == 1 { length(v) } else { Literal::Null })
+        })],
+    ),
+    one(
+        "array_upper",
+        &[strict(&[Array, Int32], Int32, |v| {
+            Ok(if number(v, 1) == 1 { length(v) } else { Literal::Null })
+        })],
+    ),
+    one(
+        "array_lower",
+        &[strict(&[Array, Int32], Int32, |v| {
+            let is_it = number(v, 1) == 1 && !items(v, 0).is_empty();
+            Ok(if is_it { Literal::Integer(1) } else { Literal::Null })
+        })],
+    ),
+    one(
+        "array_ndims",
+        &[strict(&[Array], Int32, |v| {
+            Ok(if items(v, 0).is_empty() { Literal::Null } else { Literal::Integer(1) })
+        })],
+    ),
+    one(
+        "array_dims",
+        &[strict(&[Array], Text, |v| {
+            Ok(match items(v, 0).len() {
+                0 => Literal::Null,
+                count => Literal::Text(format!("[1:{count}]")),
+            })
+        })],
+    ),
+    one(
+        "cardinality",
+        &[strict(&[Array], Int32, |v| Ok(Literal::Integer(items(v, 0).len() as i128)))],
+    ),
+    one(
+        "array_append",
+        &[array(&[Array, Element], |v| {
+            let mut all = items(v, 0).to_vec();
+            all.push(v[1].clone());
+            Ok(Literal::List(all))
+        })],
+    ),
+    one(
+        "array_prepend",
+        &[array(&[Element, Array], |v| {
+            let mut all = vec![v[0].clone()];
+            all.extend_from_slice(items(v, 1));
+            Ok(Literal::List(all))
+        })],
+    ),
+    one(
+        "array_cat",
+        &[array(&[Array, Array], |v| {
+            if v[0] == Literal::Null && v[1] == Literal::Null {
+                return Ok(Literal::Null);
+            }
+            Ok(Literal::List([items(v, 0), items(v, 1)].concat()))
+        })],
+    ),
+    one(
+        "array_remove",
+        &[array(&[Array, Element], |v| {
+            if v[0] == Literal::Null {
+                return Ok(Literal::Null);
+            }
+            Ok(Literal::List(items(v, 0).iter().filter(|item| **item != v[1]).cloned().collect()))
+        })],
+    ),
+    one(
+        "array_replace",
+        &[array(&[Array, Element, Element], |v| {
+            if v[0] == Literal::Null {
+                return Ok(Literal::Null);
+            }
+            let other = |item: &Literal| if *item == v[1] { v[2].clone() } else { item.clone() };
+            Ok(Literal::List(items(v, 0).iter().map(other).collect()))
+        })],
+    ),
     one(
         "array_position",
         &[
@@ -93,16 +124,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
             seeing(&[Array, Element, Int32], Int32, |v| Ok(position(v, number(v, 2)))),
         ],
     ),
-    one("array_positions", &[Overload {
-        gives: Gives::Ints,
-        ..array(&[Array, Element], |v| {
-            if v[0] == Literal::Null {
-                return Ok(Literal::Null);
-            }
-            let found = items(v, 0).iter().enumerate().filter(|(_, item)| **item == v[1]);
-            Ok(Literal::List(found.map(|(at, _)| Literal::Integer(at as i128 + 1)).collect()))
-        })
-    }]),
+    one(
+        "array_positions",
+        &[Overload {
+            gives: Gives::Ints,
+            ..array(&[Array, Element], |v| {
+                if v[0] == Literal::Null {
+                    return Ok(Literal::Null);
+                }
+                let found = items(v, 0).iter().enumerate().filter(|(_, item)| **item == v[1]);
+                Ok(Literal::List(found.map(|(at, _)| Literal::Integer(at as i128 + 1)).collect()))
+            })
+        }],
+    ),
     one(
         "array_to_string",
         &[
@@ -120,46 +154,62 @@ pub(super) const FUNCTIONS: &[Function] = &[
             seeing(&[Text, Text, Text], Texts, |v| Ok(parts(v))),
         ],
     ),
-    one("trim_array", &[Overload {
-        nulls: Nulls::Pass,
-        ..array(&[Array, Int32], |v| {
-            let (all, less) = (items(v, 0), number(v, 1));
-            let kept = usize::try_from(less).ok().and_then(|less| all.len().checked_sub(less));
-            let message = || format!("number of elements to trim must be between 0 and {}", all.len());
-            let kept = kept.ok_or_else(|| refused("2202E", message()))?;
-            Ok(Literal::List(all[..kept].to_vec()))
-        })
-    }]),
-    one("array_element", &[Overload {
-        gives: Gives::Item,
-        nulls: Nulls::Pass,
-        ..array(&[Array, Int64], |v| {
-            let at = usize::try_from(number(v, 1) - 1).ok();
-            Ok(at.and_then(|at| items(v, 0).get(at)).cloned().unwrap_or(Literal::Null))
-        })
-    }]),
-    one("array_slice", &[Overload {
-        nulls: Nulls::Pass,
-        ..array(&[Array, Int64, Int64], |v| {
-            let all = items(v, 0);
-            let from = usize::try_from(number(v, 1).max(1) - 1).unwrap_or(usize::MAX);
-            let to = usize::try_from(number(v, 2).max(0)).unwrap_or(usize::MAX).min(all.len());
-            Ok(Literal::List(all.get(from..to).unwrap_or_default().to_vec()))
-        })
-    }]),
-    one("arraycontains", &[strict(&[Array, Array], Bool, |v| {
-        Ok(Literal::Bool(has_all(items(v, 0), items(v, 1))))
-    })]),
-    one("arraycontained", &[strict(&[Array, Array], Bool, |v| {
-        Ok(Literal::Bool(has_all(items(v, 1), items(v, 0))))
-    })]),
-    one("arrayoverlap", &[strict(&[Array, Array], Bool, |v| {
-        let (all, others) = (items(v, 0), items(v, 1));
-        Ok(Literal::Bool(others.iter().any(|item| is_in(item, all))))
-    })]),
-    one("array_out", &[strict(&[Any], Text, |v| {
-        Ok(v[0].to_text().map_or(Literal::Null, Literal::Text))
-    })]),
+    one(
+        "trim_array",
+        &[Overload {
+            nulls: Nulls::Pass,
+            ..array(&[Array, Int32], |v| {
+                let (all, less) = (items(v, 0), number(v, 1));
+                let kept = usize::try_from(less).ok().and_then(|less| all.len().checked_sub(less));
+                let message =
+                    || format!("number of elements to trim must be between 0 and {}", all.len());
+                let kept = kept.ok_or_else(|| refused("2202E", message()))?;
+                Ok(Literal::List(all[..kept].to_vec()))
+            })
+        }],
+    ),
+    one(
+        "array_element",
+        &[Overload {
+            gives: Gives::Item,
+            nulls: Nulls::Pass,
+            ..array(&[Array, Int64], |v| {
+                let at = usize::try_from(number(v, 1) - 1).ok();
+                Ok(at.and_then(|at| items(v, 0).get(at)).cloned().unwrap_or(Literal::Null))
+            })
+        }],
+    ),
+    one(
+        "array_slice",
+        &[Overload {
+            nulls: Nulls::Pass,
+            ..array(&[Array, Int64, Int64], |v| {
+                let all = items(v, 0);
+                let from = usize::try_from(number(v, 1).max(1) - 1).unwrap_or(usize::MAX);
+                let to = usize::try_from(number(v, 2).max(0)).unwrap_or(usize::MAX).min(all.len());
+                Ok(Literal::List(all.get(from..to).unwrap_or_default().to_vec()))
+            })
+        }],
+    ),
+    one(
+        "arraycontains",
+        &[strict(&[Array, Array], Bool, |v| Ok(Literal::Bool(has_all(items(v, 0), items(v, 1)))))],
+    ),
+    one(
+        "arraycontained",
+        &[strict(&[Array, Array], Bool, |v| Ok(Literal::Bool(has_all(items(v, 1), items(v, 0)))))],
+    ),
+    one(
+        "arrayoverlap",
+        &[strict(&[Array, Array], Bool, |v| {
+            let (all, others) = (items(v, 0), items(v, 1));
+            Ok(Literal::Bool(others.iter().any(|item| is_in(item, all))))
+        })],
+    ),
+    one(
+        "array_out",
+        &[strict(&[Any], Text, |v| Ok(v[0].to_text().map_or(Literal::Null, Literal::Text)))],
+    ),
 ];
 
 /// The elements of an array; none for NULL.

@@ -67,7 +67,12 @@ type Change<'c> = &'c mut dyn FnMut(Option<Node>, bool) -> Option<Vec<Node>>;
 /// The value with another part at a path. `change` gets the part and whether it is an element, and
 /// returns what stands there; `None` takes it away. Where there is no part, it is asked only if
 /// `adds` is set.
-pub(super) fn changed(value: Json, path: &[String], change: Change<'_>, adds: bool) -> Result<Json, SqlError> {
+pub(super) fn changed(
+    value: Json,
+    path: &[String],
+    change: Change<'_>,
+    adds: bool,
+) -> Result<Json, SqlError> {
     let Some((step, rest)) = path.split_first() else { return Ok(value) };
     let is_last = rest.is_empty();
     Ok(match value {

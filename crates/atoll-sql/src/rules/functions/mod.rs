@@ -50,8 +50,8 @@ use datafusion::logical_expr::{
     TypeSignature, Volatility,
 };
 
-use super::{common_type, plan_error};
 use super::typed::Typed;
+use super::{common_type, plan_error};
 use crate::arrow_value;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::json::Form;
