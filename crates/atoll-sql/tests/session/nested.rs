@@ -7,7 +7,7 @@ use atoll::machine::CrashMedium;
 use atoll::{Database, DatabaseOptions, Interval};
 use atoll_sql::{Literal, Outcome, SqlSession};
 
-use super::{rows, session, tag};
+use super::{session, tag};
 
 const TABLE: &str = "CREATE TABLE t (id integer PRIMARY KEY, v interval, j json, b jsonb, \
                      n integer[], s varchar(5)[], INDEX by_v (v), INDEX by_n (n))";
@@ -82,7 +82,7 @@ fn values_survive_in_a_folder_and_a_rollback_undoes_them() {
     for sql in [TABLE, ROW, "BEGIN", "UPDATE t SET v = NULL, b = '[]', n = '{9}'", "ROLLBACK"] {
         tag(&mut session, sql);
     }
-    assert_eq!(rows(&mut session, ALL), [shown()]);
+    assert_eq!(with(&mut session, ALL, &[]), [shown()]);
     db.checkpoint().unwrap();
     tag(&mut session, "UPDATE t SET s = s || 'z'::varchar, n = n || 4");
     drop(session);
@@ -92,9 +92,9 @@ fn values_survive_in_a_folder_and_a_rollback_undoes_them() {
     let mut wanted = shown();
     wanted[3] = "{1,NULL,3,4}".to_owned();
     wanted[4] = "{a,\"b c\",z}".to_owned();
-    assert_eq!(rows(&mut session, ALL), [wanted]);
-    assert_eq!(rows(&mut session, "SELECT id FROM t WHERE v = '32 days 3 hours'"), [["1"]]);
-    assert_eq!(rows(&mut session, "SELECT id FROM t WHERE n = '{1,NULL,3,4}'"), [["1"]]);
+    assert_eq!(with(&mut session, ALL, &[]), [wanted]);
+    assert_eq!(with(&mut session, "SELECT id FROM t WHERE v = '32 days 3 hours'", &[]), [["1"]]);
+    assert_eq!(with(&mut session, "SELECT id FROM t WHERE n = '{1,NULL,3,4}'", &[]), [["1"]]);
 }
 
 #[test]
@@ -137,20 +137,20 @@ fn files_are_read_into_columns_of_these_types() {
     let mut session = session(TABLE);
     let copy = format!("COPY t FROM '{}' WITH (FORMAT csv)", path.display());
     assert_eq!(tag(&mut session, &copy), "COPY 1");
-    assert_eq!(rows(&mut session, ALL), [shown()]);
-    for (field, state) in [
-        ("2,x,,,,", "22007"),
-        ("2,,{,,,", "22P02"),
-        ("2,,,{\"\"a\"\"},,", "22P02"),
-        ("2,,,,\"{1,x}\",", "22P02"),
-        ("2,,,,,\"{abcdef}\"", "22001"),
+    assert_eq!(with(&mut session, ALL, &[]), [shown()]);
+    for (field, reason) in [
+        ("2,x,,,,", "type interval"),
+        ("2,,{,,,", "type json"),
+        ("2,,,{\"\"a\"\"},,", "type json"),
+        ("2,,,,\"{1,x}\",", "is not an integer"),
+        ("2,,,,,\"{abcdef}\"", "too long"),
     ] {
         std::fs::write(&path, format!("{field}\n")).unwrap();
         let error = super::error(&mut session, &copy);
-        assert_eq!(error.sqlstate(), state, "{field}: {}", error.message());
+        assert!(error.message().contains(reason), "{field}: {}", error.message());
     }
     tag(&mut session, "CREATE TABLE c AS SELECT id, v, j, b, n FROM t");
-    let names = rows(&mut session, "SELECT v + v, b->'b', n[3] FROM c LIMIT 0");
+    let names = with(&mut session, "SELECT v + v, b->'b', n[3] FROM c LIMIT 0", &[]);
     assert!(names.is_empty());
-    assert_eq!(rows(&mut session, "SELECT b->'b', n[3] FROM c"), [["1", "3"]]);
+    assert_eq!(with(&mut session, "SELECT b->'b', n[3] FROM c", &[]), [["1", "3"]]);
 }
