@@ -142,7 +142,9 @@ impl Literal {
             (Self::Text(text), T::Text) => Ok(Value::Text(text)),
             (Self::Text(text), _) => text::parse(&text, data_type),
             (Self::Json(text), T::Json | T::Jsonb) => text::parse(&text, data_type),
-            (Self::Json(text), T::Text | T::Varchar(_) | T::Char(_)) => text::parse(&text, data_type),
+            (Self::Json(text), T::Text | T::Varchar(_) | T::Char(_)) => {
+                text::parse(&text, data_type)
+            }
             (Self::Bytes(bytes), T::Binary) => Ok(Value::Binary(bytes)),
             (Self::List(items), T::Array(_)) => {
                 let element = data_type.element().ok_or("the array has no elements")?;

@@ -18,9 +18,8 @@ use datafusion::logical_expr::{
 use atoll::DataType;
 
 use super::{Outer, plan_types, sort_keys};
-use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::error::SqlErrorKind;
 use crate::json::Form;
-use crate::query_error::external;
 use crate::rules::arith::Arithmetic;
 use crate::rules::canonical::canonical;
 use crate::rules::functions::{self, Call};
@@ -30,8 +29,7 @@ use crate::rules::spans::key_of;
 use crate::rules::typed::Typed;
 use crate::rules::{
     absolute, at_zone, cast, common_type, enums, extreme, frame, guard, json, lengths, merging,
-    moments,
-    operands, plan_error, sum, temporal,
+    moments, operands, plan_error, sum, temporal,
 };
 
 /// The columns that the expressions of a node can refer to.
