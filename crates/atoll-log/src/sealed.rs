@@ -13,9 +13,10 @@ use atoll_machine::medium::Open;
 use crate::error::LogError;
 
 /// The format of the files of a database that this version of Atoll writes.
-pub const FORMAT: u32 = 7;
+pub const FORMAT: u32 = 8;
 /// The oldest format that it reads. A log of format 4 has no segments that were loaded in bulk;
-/// before format 6 no table was ever dropped, and before format 7 none was altered.
+/// before format 6 no table was ever dropped, before format 7 none was altered, and before format 8
+/// none has got columns.
 pub const FORMAT_OLDEST: u32 = 4;
 /// Bytes in front of the body.
 pub const HEADER_BYTES: usize = 24;

@@ -37,7 +37,7 @@ pub const BITMAP_BYTES: u64 = bitmap_bytes(SEGMENT_ROWS as u64);
 /// "ATOLLDIR", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLDIR");
 /// Version number of this format; a reader refuses any other.
-pub const FORMAT: u64 = 3;
+pub const FORMAT: u64 = 4;
 
 /// Bytes of a word.
 pub const WORD: u64 = 8;
@@ -103,7 +103,7 @@ pub mod segment {
     use super::WORD;
     /// Slots that have ever been filled.
     pub const FILLED: u64 = WORD;
-    /// Columns.
+    /// Columns: those of the schema, and perhaps further ones.
     pub const COLUMNS: u64 = 2 * WORD;
     /// Presence bitmap.
     pub const PRESENCE: u64 = 3 * WORD;

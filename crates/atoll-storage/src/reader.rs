@@ -167,7 +167,7 @@ impl TableView {
         let capacity = view.load_u64(node + segment::CAPACITY);
         let is_sound = is_capacity(capacity)
             && filled <= capacity
-            && view.load_u64(node + segment::COLUMNS) == columns as u64;
+            && view.load_u64(node + segment::COLUMNS) >= columns as u64;
         if !is_sound {
             return Err(corrupt("segment", node));
         }

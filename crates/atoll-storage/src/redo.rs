@@ -14,6 +14,8 @@
 
 use crate::image::Plain;
 use crate::layout::{RowId, TableSerial};
+use crate::schema_codec;
+use crate::types::Column;
 
 /// What happened to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub enum Kind {
     /// A segment was loaded as a whole. The row is the first one of the segment, and the only cell
     /// holds all rows ([`crate::segment::SegmentImage::encode`]).
     Segment,
+    /// The table has got a column, behind the others. There is no row; the first cell describes the
+    /// column ([`crate::schema_codec::encode_column`]), the second is its value in all rows.
+    Column,
 }
 
 impl Kind {
@@ -36,6 +41,7 @@ impl Kind {
             Self::Update => 2,
             Self::Delete => 3,
             Self::Segment => 4,
+            Self::Column => 5,
         }
     }
 }
@@ -116,6 +122,14 @@ pub fn begin(out: &mut Vec<u8>, table: TableSerial, row: RowId, kind: Kind) -> B
     head(out, table, row, kind);
     out.extend([0; LEN_BYTES]);
     Begun(out.len())
+}
+
+/// Writes that a table has got a column, in which all rows have this value.
+pub fn column(out: &mut Vec<u8>, table: TableSerial, at: usize, column: &Column, plain: Plain<'_>) {
+    let begun = begin(out, table, RowId(0), Kind::Column);
+    cell(out, at, Some(&schema_codec::encode_column(column)));
+    cell(out, at, plain);
+    end(out, begun);
 }
 
 /// Writes the deletion of a row.
@@ -226,6 +240,7 @@ impl<'b> Changes<'b> {
             1 => Kind::Put,
             2 => Kind::Update,
             4 => Kind::Segment,
+            5 => Kind::Column,
             3 => return Some((Head { table, row, kind: Kind::Delete }, Input(&[]))),
             _ => return None,
         };

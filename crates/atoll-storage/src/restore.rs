@@ -3,7 +3,12 @@
 //! No transaction uses the table meanwhile. The caller first calls [`Table::add_segments`]; then
 //! threads fill the segments in any order ([`Table::restore_segment`]); then they apply changes
 //! ([`Table::redo`]), all changes of one segment in their order and by one thread; finally the
-//! caller calls [`Table::end_restore`].
+//! caller calls [`Table::widen`] and [`Table::end_restore`].
+//!
+//! - `RESTORE-1`: a table may get columns among the changes. Each thread learns of a column at its
+//!   place in their order ([`Table::redo_column`]), so it knows how many columns a change is for.
+//!   Segments have as many at least, and have had the constant of each further one from its
+//!   beginning.
 
 use atoll_machine::{Hints, Machine};
 
@@ -13,6 +18,7 @@ use crate::image::{self, Plain};
 use crate::layout::{RowId, SEGMENT_ROWS, capacity_for};
 use crate::list;
 use crate::redo::{Cell as NewValue, Head, Kind};
+use crate::schema_codec;
 use crate::segment::{Cell, SegmentImage};
 use crate::table::{Filling, Table};
 use crate::types::{COLUMNS_MAX, Column, DataType, has_room_for};
@@ -35,7 +41,7 @@ impl<M: Machine> Table<M> {
         let segment = self.slot(RowId::new(number, 0)).segment();
         let capacity = capacity_for(rows) as u64;
         if capacity > segment.capacity() {
-            self.barrier().grow_alone(change, segment, self.schema(), capacity)?;
+            self.barrier().grow_alone(change, segment, capacity)?;
         }
         Ok(())
     }
@@ -57,11 +63,12 @@ impl<M: Machine> Table<M> {
         let sound = filled <= SEGMENT_ROWS
             && number < self.segment_count()
             && image.presence.len() == bits
-            && image.columns.len() == self.schema().columns().len();
+            && image.columns.len() >= self.first_columns()
+            && image.columns.len() <= self.columns().len();
         if !sound {
             return Err(self.bad(row, "the image of a segment does not fit the table"));
         }
-        for (column, described) in image.columns.iter().zip(self.schema().columns()) {
+        for (column, described) in image.columns.iter().zip(self.columns().iter()) {
             let values = match described.data_type.width() {
                 0 => bits,
                 width => width * filled,
@@ -73,7 +80,7 @@ impl<M: Machine> Table<M> {
         }
         self.grow_alone(change, number, filled)?;
         let segment = self.slot(row).segment();
-        self.barrier().fill_segment(change, segment, self.schema(), image)?;
+        self.barrier().fill_segment(change, segment, image)?;
         self.forget_views_of_absent(change, number, image)
     }
 
@@ -87,7 +94,7 @@ impl<M: Machine> Table<M> {
         image: &SegmentImage<'_>,
     ) -> Result<(), StorageError> {
         let present = |slot: usize| image.presence[slot / 8] >> (slot % 8) & 1 == 1;
-        let columns = self.schema().columns().iter().enumerate();
+        let columns = self.columns().iter().take(image.columns.len()).enumerate();
         for (at, column) in columns.filter(|(_, column)| column.data_type.is_view()) {
             for slot in (0..image.filled).filter(|slot| !present(*slot)) {
                 let cell = Cell {
@@ -114,36 +121,65 @@ impl<M: Machine> Table<M> {
         Ok(())
     }
 
-    /// Applies a change from a log.
+    /// How many columns the table had when it was restored.
+    pub fn first_columns(&self) -> usize {
+        self.columns().first()
+    }
+
+    /// Applies the addition of a column from a log ([`Kind::Column`]), of which a thread learns
+    /// that has known `columns` columns so far (`RESTORE-1`); returns how many it knows now.
+    ///
+    /// # Errors
+    /// [`StorageError::BadRecord`], [`StorageError::Memory`].
+    pub fn redo_column(
+        &self,
+        columns: usize,
+        cells: &[NewValue<'_>],
+    ) -> Result<usize, StorageError> {
+        let bad = || self.bad(RowId(0), "a column that is none, or does not follow the others");
+        let [(at, Some(described)), (of, plain)] = cells else { return Err(bad()) };
+        let described = schema_codec::decode_column(described).ok_or_else(bad)?;
+        if [*at, *of] != [columns; 2] || columns >= COLUMNS_MAX || !is_of(&described, *plain) {
+            return Err(bad());
+        }
+        let _widening = self.widening();
+        let is_sound = match self.columns_from(columns).next() {
+            // Another thread has come first.
+            Some((known, constant)) => (known, constant) == (&described, *plain),
+            None => self.add_constant(&described, *plain)?,
+        };
+        if is_sound { Ok(columns + 1) } else { Err(bad()) }
+    }
+
+    /// Applies a change from a log, which is for so many columns (`RESTORE-1`).
     ///
     /// # Errors
     /// [`StorageError::BadRecord`], [`StorageError::Memory`], [`StorageError::TableFull`].
     pub fn redo(
         &self,
         change: Change,
+        columns: usize,
         Head { row, kind, .. }: Head,
         cells: &[NewValue<'_>],
     ) -> Result<(), StorageError> {
         if row.segment() >= self.segment_count() {
             return Err(self.bad(row, "the segment does not exist"));
         }
-        let columns = self.schema().columns();
-        if kind == Kind::Segment {
-            let image = match cells {
-                [(0, Some(bytes))] if row.slot() == 0 => SegmentImage::decode(bytes, columns),
-                _ => None,
-            };
-            let image =
-                image.ok_or_else(|| self.bad(row, "the image of a segment is not readable"))?;
-            return self.redo_load(change, row.segment(), &image);
+        if columns > self.first_columns() {
+            self.barrier().widen_segment(change, self.slot(row).segment())?;
+        }
+        match kind {
+            Kind::Put | Kind::Update | Kind::Delete => {}
+            Kind::Segment => return self.redo_load(change, row, columns, cells),
+            Kind::Column => return Err(self.bad(row, "a column among rows")),
         }
         for (at, plain) in cells {
-            let fits = columns.get(*at).is_some_and(|column| is_of(column, *plain));
-            if !fits {
+            let column = self.columns().get(*at).filter(|_| *at < columns);
+            if !column.is_some_and(|column| is_of(column, *plain)) {
                 return Err(self.bad(row, "a value does not fit its column"));
             }
         }
-        if kind == Kind::Put && !has_each(columns.len(), cells) {
+        if kind == Kind::Put && !has_each(columns, cells) {
             return Err(self.bad(row, "a row without all of its columns"));
         }
         self.grow_alone(change, row.segment(), row.slot() + 1)?;
@@ -158,7 +194,7 @@ impl<M: Machine> Table<M> {
                 self.barrier().set_presence(change, segment, row.slot(), false)?;
                 self.vacate(change, row);
             }
-            Kind::Segment => {}
+            Kind::Segment | Kind::Column => {}
         }
         Ok(())
     }
@@ -167,18 +203,23 @@ impl<M: Machine> Table<M> {
     fn redo_load(
         &self,
         change: Change,
-        number: u64,
-        image: &SegmentImage<'_>,
+        row: RowId,
+        columns: usize,
+        cells: &[NewValue<'_>],
     ) -> Result<(), StorageError> {
-        let row = RowId::new(number, 0);
-        let segment = self.slot(row).segment();
-        if !self.barrier().is_vacant(segment) {
+        let columns: Vec<Column> = self.columns().iter().take(columns).cloned().collect();
+        let image = match cells {
+            [(0, Some(bytes))] if row.slot() == 0 => SegmentImage::decode(bytes, &columns),
+            _ => None,
+        };
+        let image = image.ok_or_else(|| self.bad(row, "the image of a segment is not readable"))?;
+        if !self.barrier().is_vacant(self.slot(row).segment()) {
             return Err(self.bad(row, "a load into a segment with rows"));
         }
-        if !image.is_sound(self.schema().columns()) {
+        if !image.is_sound(&columns) {
             return Err(self.bad(row, "a loaded segment with a value that is none"));
         }
-        self.restore_segment(change, number, image)
+        self.restore_segment(change, row.segment(), &image)
     }
 
     /// Adds the addresses that a change stores to, to the prefetch hints; nothing for a segment
@@ -187,7 +228,8 @@ impl<M: Machine> Table<M> {
     pub fn hint_at_redo(&self, row: RowId, cells: &[NewValue<'_>], hints: &mut Hints) {
         if row.segment() < self.segment_count() {
             let slot = self.slot(row);
-            let cells = cells.iter().filter(|(at, _)| *at < self.schema().columns().len());
+            // Segments may lack the columns behind those.
+            let cells = cells.iter().filter(|(at, _)| *at < self.first_columns());
             cells.for_each(|(at, _)| self.hint_at_values(&[slot], &[*at], hints));
         }
     }
@@ -200,7 +242,7 @@ impl<M: Machine> Table<M> {
         at: usize,
         plain: Plain<'_>,
     ) -> Result<(), StorageError> {
-        let is_view = self.schema().columns()[at].data_type.is_view();
+        let is_view = self.columns()[at].data_type.is_view();
         let before = is_view.then(|| {
             let mut view = [0; 16];
             self.load(self.slot(row), at, &mut view);

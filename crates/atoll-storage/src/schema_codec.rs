@@ -16,24 +16,42 @@ use crate::types::{
     Schema,
 };
 
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend((text.len() as u32).to_le_bytes());
+    out.extend(text.as_bytes());
+}
+
+fn column(out: &mut Vec<u8>, column: &Column) {
+    let (kind, parameter) = column.data_type.encode();
+    out.extend([kind, u8::from(column.nullable)]);
+    match column.data_type {
+        DataType::Enum(labels) => text(out, labels.text()),
+        _ => out.extend(parameter.to_le_bytes()),
+    }
+    text(out, &column.name);
+}
+
+/// The bytes of a column.
+pub fn encode_column(described: &Column) -> Vec<u8> {
+    let mut out = Vec::new();
+    column(&mut out, described);
+    out
+}
+
+/// Decodes a column; `None` for bytes that [`encode_column`] has not written.
+pub fn decode_column(bytes: &[u8]) -> Option<Column> {
+    let mut input = Input(bytes);
+    let column = input.column()?;
+    column.data_type.check().ok()?;
+    input.0.is_empty().then_some(column)
+}
+
 /// The bytes of a table's name and schema.
 pub fn encode(name: &str, schema: &Schema) -> Vec<u8> {
     let mut out = Vec::new();
-    let text = |out: &mut Vec<u8>, text: &str| {
-        out.extend((text.len() as u32).to_le_bytes());
-        out.extend(text.as_bytes());
-    };
     text(&mut out, name);
     out.extend((schema.columns().len() as u32).to_le_bytes());
-    for column in schema.columns() {
-        let (kind, parameter) = column.data_type.encode();
-        out.extend([kind, u8::from(column.nullable)]);
-        match column.data_type {
-            DataType::Enum(labels) => text(&mut out, labels.text()),
-            _ => out.extend(parameter.to_le_bytes()),
-        }
-        text(&mut out, &column.name);
-    }
+    schema.columns().iter().for_each(|one| column(&mut out, one));
     out.extend((schema.primary_key().len() as u32).to_le_bytes());
     for position in schema.primary_key() {
         out.extend((*position as u32).to_le_bytes());
@@ -52,17 +70,7 @@ pub fn decode(bytes: &[u8]) -> Option<(String, Schema)> {
     }
     let mut columns = Vec::with_capacity(count);
     for _ in 0..count {
-        let kind = input.u8()?;
-        let nullable = match input.u8()? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        };
-        let data_type = match kind {
-            ENUM => DataType::Enum(Labels::of_text(&input.text(LABELS_BYTES_MAX)?)?),
-            kind => DataType::decode(kind, input.u32()?)?,
-        };
-        columns.push(Column { name: input.text(NAME_BYTES_MAX)?, data_type, nullable });
+        columns.push(input.column()?);
     }
     let keys = input.u32()? as usize;
     if keys > count {
@@ -96,6 +104,20 @@ impl<'b> Input<'b> {
 
     fn u32(&mut self) -> Option<u32> {
         self.take(4)?.try_into().ok().map(u32::from_le_bytes)
+    }
+
+    fn column(&mut self) -> Option<Column> {
+        let kind = self.u8()?;
+        let nullable = match self.u8()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let data_type = match kind {
+            ENUM => DataType::Enum(Labels::of_text(&self.text(LABELS_BYTES_MAX)?)?),
+            kind => DataType::decode(kind, self.u32()?)?,
+        };
+        Some(Column { name: self.text(NAME_BYTES_MAX)?, data_type, nullable })
     }
 
     fn text(&mut self, bytes_max: usize) -> Option<String> {

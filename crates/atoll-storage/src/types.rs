@@ -322,6 +322,17 @@ impl Schema {
         Ok(Self { declared, ..self })
     }
 
+    /// The same schema with further columns behind the others.
+    ///
+    /// # Errors
+    /// As [`Schema::new`].
+    pub fn with_columns(&self, added: impl Iterator<Item = Column>) -> Result<Self, StorageError> {
+        let columns = self.columns.iter().cloned().chain(added).collect();
+        let key: Vec<&str> =
+            self.primary_key.iter().map(|at| self.columns[*at].name.as_str()).collect();
+        Self::new(columns, &key)?.with_declared(self.declared.clone())
+    }
+
     /// The same schema as that of an object which is no table, such as a view: its kind, and what a
     /// layer above declares of it. Such an object has a name among those of tables, and is created,
     /// dropped, logged and restored as a table, but lists of tables leave it out.

@@ -1,4 +1,5 @@
-//! Altering tables while the database is in use: other names, other indexes. Rows stay as they are.
+//! Altering tables while the database is in use: other names, other indexes, further columns. Rows
+//! stay as they are.
 //!
 //! An index is added in three steps: it gets into the set, so that transactions keep it up to date;
 //! it gets the entries of the rows that are there; and it is shown (`INDEXES-3`). The rows are read
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_storage::ordered::{BuiltTree, EntryRun};
-use atoll_storage::{Change, RowId, StorageError, Table, key};
+use atoll_storage::{Change, Column, RowId, StorageError, Table, Value, key};
 
 use crate::bulk::each;
 use crate::describe::{self, Description};
@@ -37,6 +38,38 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let (set, number) = context.indexes().with(Ordered::new(table.schema(), spec)?)?;
         self.replace_indexes(context, set);
         Ok(number)
+    }
+
+    /// Adds columns behind the others, in each of which all rows have one value. The caller has the
+    /// table alone, until the transaction has ended that defines the columns; a transaction that is
+    /// rolled back gives the table its schema back ([`Table::rename`]). `false` if this takes a
+    /// copy of the table.
+    ///
+    /// # Errors
+    /// [`StorageError::UnknownTable`]; [`StorageError::Schema`]; [`StorageError::Memory`].
+    pub fn add_columns(
+        &self,
+        table: &Table<M>,
+        added: &[(Column, Value)],
+    ) -> Result<bool, OpError> {
+        let _defining = self.defining.take_patiently();
+        let context = self.altered(table)?;
+        let schema = table.schema().with_columns(added.iter().map(|(column, _)| column.clone()))?;
+        self.keep_others_away(context, || {
+            if !table.add_columns(added)? {
+                return Ok(false);
+            }
+            let mut member = self.memory().upkeep();
+            let mut from = Some(0);
+            while let Some(segment) = from {
+                let section = member.enter();
+                from = table.widen(Change::forward(section.inside()), segment)?;
+            }
+            drop(member);
+            drop(self.exchange_indexes(context, context.indexes().widened(&schema)));
+            table.rename(table.name(), &schema);
+            Ok(true)
+        })
     }
 
     /// Drops indexes that are not shown, or that the caller does not want any more. The caller has
@@ -142,7 +175,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
 
     /// Gives a table, of which an alteration has begun, its new names and indexes.
     pub(crate) fn alter(&self, table: &Table<M>, altered: &Altered) {
-        let Altered { name, schema, indexes } = altered;
+        let Altered { name, schema, indexes, .. } = altered;
         let context = self.context_of(table).expect("a table that is altered exists");
         let set = context.indexes().changed(|number, index| {
             let stays = indexes.iter().find(|(kept, _)| *kept == number);
@@ -168,7 +201,6 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let Description { name, schema, options, .. } = described;
         let _defining = self.defining.take_patiently();
         let context = self.altered(table)?;
-        table.check_alteration(&name, &schema)?;
         let set = IndexSet::new(&schema, &options)?;
         let encoded = describe::encode_options(&schema, &options);
         let mut member = self.memory().upkeep();
@@ -193,13 +225,19 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
 
     /// Gives a table other indexes.
     fn replace_indexes(&self, context: &TableContext<S, M>, set: IndexSet<S, M>) {
+        drop(self.keep_others_away(context, || self.exchange_indexes(context, set)));
+    }
+
+    /// Runs `body` while the threads that use tables on their own account leave the table alone
+    /// (`ALTER-3`).
+    fn keep_others_away<R>(&self, context: &TableContext<S, M>, body: impl FnOnce() -> R) -> R {
         context.table.begin_drop();
         let compacting = self.compacting.take_patiently();
         self.memory().advance_after(|_| ()); // DROP-2
-        let former = self.exchange_indexes(context, set);
+        let result = body();
         context.table.cancel_drop();
         drop(compacting);
-        drop(former);
+        result
     }
 
     /// Gives a table, of which a drop or an alteration has begun, other indexes (`ALTER-3`);

@@ -27,8 +27,8 @@ impl ColumnSet {
 
     /// Whether the set is empty.
     #[inline]
-    pub(crate) fn is_empty(self) -> bool {
-        self == Self::default()
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 
     /// Whether the two may have a column in common.

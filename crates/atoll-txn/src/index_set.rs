@@ -86,10 +86,7 @@ impl<S: Scheme<M>, M: Machine> IndexSet<S, M> {
         check_indexes(schema, options.indexes.iter())?;
         let indexes = options.indexes.iter().map(|spec| Ordered::new(schema, spec));
         let indexes = indexes.collect::<Result<Vec<_>, _>>()?;
-        let mut views = ColumnSet::default();
-        let columns = schema.columns().iter().enumerate();
-        columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
-        Ok(Self::of(indexes.into_iter().map(Some).collect(), views))
+        Ok(Self::of(indexes.into_iter().map(Some).collect(), views_of(schema)))
     }
 
     fn of(indexes: Vec<Option<Ordered<S, M>>>, views: ColumnSet) -> Self {
@@ -101,8 +98,9 @@ impl<S: Scheme<M>, M: Machine> IndexSet<S, M> {
     }
 
     /// Columns of texts and binaries, with long values in a heap.
-    pub(crate) fn views(&self) -> ColumnSet {
-        self.views
+    #[inline]
+    pub(crate) fn views(&self) -> &ColumnSet {
+        &self.views
     }
 
     /// All of them with their numbers.
@@ -145,6 +143,11 @@ impl<S: Scheme<M>, M: Machine> IndexSet<S, M> {
         Ok((Self::of(indexes.collect(), self.views), number))
     }
 
+    /// The set for a table that has got columns.
+    pub(crate) fn widened(&self, schema: &Schema) -> Self {
+        Self::of(self.indexes.clone(), views_of(schema))
+    }
+
     /// The set with each index as `change` has it, which gets its number; without those for which
     /// that is `None`.
     pub(crate) fn changed(
@@ -155,6 +158,13 @@ impl<S: Scheme<M>, M: Machine> IndexSet<S, M> {
         let indexes = all.map(|(number, index)| change(number, index?));
         Self::of(indexes.collect(), self.views)
     }
+}
+
+fn views_of(schema: &Schema) -> ColumnSet {
+    let mut views = ColumnSet::default();
+    let columns = schema.columns().iter().enumerate();
+    columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
+    views
 }
 
 /// Checks that a table with this schema can have these indexes.

@@ -42,8 +42,6 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
     pub(crate) tablespace: u32,
     /// The greatest GSN of a commit that deleted a row, or moved one in an index.
     gone: GoneGsn<M>,
-    /// Columns of texts and binaries, with long values in a heap.
-    pub(crate) views: ColumnSet,
 }
 
 /// Bytes of tables that are in memory, but neither in their store nor in the heap.
@@ -159,7 +157,6 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         Self {
             table_id: table.id(),
             table,
-            views: indexes.views(),
             rows: PerRow::default(),
             loaded: M::Word::new(0),
             any_row: RowHeader::of_any(),
@@ -176,6 +173,12 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
     #[inline]
     pub(crate) fn indexes(&self) -> &IndexSet<S, M> {
         self.indexes.get()
+    }
+
+    /// Its columns of texts and binaries, with long values in a heap.
+    #[inline]
+    pub(crate) fn views(&self) -> &ColumnSet {
+        self.indexes().views()
     }
 
     /// Its ordered indexes, also when a definition gives it others meanwhile.

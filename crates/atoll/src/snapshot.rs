@@ -338,20 +338,22 @@ fn read_patch(
         return Err(corrupt("patch", offset));
     }
     let words: Vec<u64> = (0..bytes / 8).map(|at| view.load_u64(offset + at * 8)).collect();
-    let width = |table: TableId, column: u16| {
+    let column_of = |table: TableId, column: u16| {
         let at = tables.binary_search_by_key(&table, |table| table.id);
-        let column = at
-            .ok()
-            .map(|at| &tables[at])
-            .and_then(|table| table.schema.columns().get(usize::from(column)));
-        column.map_or(0, |column| column.data_type.width().max(1))
+        at.ok().map(|at| tables[at].schema.columns().get(usize::from(column)))
     };
-    let entries = undo::parse(&words).ok_or_else(|| corrupt("patch", offset))?;
+    let mut entries = undo::parse(&words).ok_or_else(|| corrupt("patch", offset))?;
+    // A transaction may have stored into columns that it has added.
+    entries.retain(|entry| match &entry.was {
+        Was::Presence(_) => true,
+        Was::Value { column, .. } => column_of(entry.table, *column) != Some(None),
+    });
     let fits = |entry: &Entry| match &entry.was {
         Was::Presence(_) => true,
         Was::Value { column, image, .. } => {
-            let width = width(entry.table, *column);
-            width > 0 && image.len() == width.next_multiple_of(8)
+            column_of(entry.table, *column).flatten().is_some_and(|column| {
+                image.len() == column.data_type.width().max(1).next_multiple_of(8)
+            })
         }
     };
     if !entries.iter().all(fits) {

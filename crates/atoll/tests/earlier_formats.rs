@@ -210,8 +210,12 @@ fn a_folder_of_format_6_opens_and_its_tables_are_altered() {
     for (name, _, _) in KEPT {
         let table = db.table(name).unwrap();
         assert_eq!(table.indexes().len(), 1);
-        let to =
-            TableChange { name: name.to_owned(), schema: table.schema().clone(), indexes: vec![] };
+        let to = TableChange {
+            name: name.to_owned(),
+            schema: table.schema().clone(),
+            added: vec![],
+            indexes: vec![],
+        };
         db.transaction(|tx| tx.alter_table(&table, &to).map(drop)).unwrap();
     }
     drop(db);

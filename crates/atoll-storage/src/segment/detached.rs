@@ -15,7 +15,7 @@ use atoll_memory::{Extent, MemoryError, Purpose};
 use super::heap::Heap;
 use super::node::{PRESENCE, validity_of, values_of};
 use super::segment_buffer::SegmentBuffer;
-use super::{Barrier, Segment};
+use super::{Barrier, Grown, Segment};
 use crate::layout::{
     capacity_for, column, column_line, heap_list, heap_list_bytes, segment, segment_node_bytes,
 };
@@ -81,7 +81,7 @@ impl<M: Machine> Barrier<M> {
                 return Err(error);
             }
         };
-        self.note(number, node, schema);
+        self.note(number, node, schema.columns().len());
         let segment = Segment::new(number, node, capacity_for(rows.rows()) as u64, heaps);
         Ok(DetachedSegment { segment, extents: made })
     }
@@ -91,14 +91,13 @@ impl<M: Machine> Barrier<M> {
         segment.extents.iter().for_each(|offset| self.memory().discard(*offset));
     }
 
-    #[allow(clippy::type_complexity)]
     fn build_node(
         &self,
         extents: &mut Extents<'_, M>,
         schema: &Schema,
         rows: &SegmentBuffer,
         bits: &mut Vec<u8>,
-    ) -> Result<(u64, Box<[Latch<M, Heap>]>), MemoryError> {
+    ) -> Result<(u64, Grown<Latch<M, Heap>, M>), MemoryError> {
         let (access, birth) = (self.access(), self.memory().epoch());
         let image = rows.image(bits);
         let node = extents.add(&[], segment_node_bytes(image.columns.len()))?.offset;
@@ -147,6 +146,6 @@ impl<M: Machine> Barrier<M> {
             }
             heaps.push(Latch::new(Heap::of(blocks.into_iter())));
         }
-        Ok((node, heaps.into()))
+        Ok((node, heaps.into_iter().collect()))
     }
 }

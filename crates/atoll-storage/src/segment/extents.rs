@@ -6,9 +6,10 @@
 
 use atoll_machine::{Machine, Ordering, Word};
 
+use super::grown::Grown;
 use super::node::{PRESENCE, Slotted, validity_of, values_of};
 use crate::flat::{Entry, Flat};
-use crate::types::Schema;
+use crate::types::{Column, Schema};
 
 /// The birth of an extent that its segment has outgrown (`growth.rs`). No worker may store into an
 /// extent with this birth on the fast path.
@@ -111,9 +112,9 @@ impl<M: Machine> Extents<M> {
 /// All extents of a table.
 pub(super) struct TableExtents<M: Machine> {
     /// Values, by column.
-    pub(super) values: Box<[Extents<M>]>,
+    pub(super) values: Grown<Extents<M>, M>,
     /// Validity bitmaps, by column; empty lists for columns that cannot be NULL.
-    pub(super) validity: Box<[Extents<M>]>,
+    pub(super) validity: Grown<Extents<M>, M>,
     pub(super) presence: Extents<M>,
 }
 
@@ -123,13 +124,18 @@ impl<M: Machine> TableExtents<M> {
         Self { values: each(), validity: each(), presence: Extents::default() }
     }
 
-    /// The lists of a table with this schema, each with the place of its extents in a node.
+    /// Adds the lists of a column behind the others.
+    pub(super) fn add(&self, at: usize) {
+        self.values.add(at, Extents::default);
+        self.validity.add(at, Extents::default);
+    }
+
+    /// The lists of these columns, each with the place of its extents in a node.
     pub(super) fn each<'e>(
         &'e self,
-        schema: &'e Schema,
+        columns: impl Iterator<Item = &'e Column>,
     ) -> impl Iterator<Item = (&'e Extents<M>, Slotted)> {
-        let columns = schema.columns().iter().enumerate();
-        let columns = columns.flat_map(|(at, column)| {
+        let columns = columns.enumerate().flat_map(|(at, column)| {
             let values = (&self.values[at], values_of(at, column.data_type.width()));
             let validity = column.nullable.then(|| (&self.validity[at], validity_of(at)));
             std::iter::once(values).chain(validity)

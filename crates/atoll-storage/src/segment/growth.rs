@@ -29,12 +29,12 @@ use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::Memory;
 use atoll_memory::{Extent, MemoryError};
 
+use super::constant::SHARED;
 #[cfg(doc)]
 use super::extents::OUTGROWN;
 use super::{Barrier, Segment};
 use crate::directory::Change;
 use crate::layout::segment;
-use crate::types::Schema;
 
 /// What the latch of a segment guards; see the module.
 pub(super) struct Growth {
@@ -69,16 +69,10 @@ impl<M: Machine> Barrier<M> {
     /// Begins to enlarge a segment, or continues a growth that was suspended. The caller is the
     /// only inserter of the segment. `epoch` begins, with a number that no worker has seen, when
     /// this has returned.
-    pub(crate) fn begin_growth(
-        &self,
-        target: &Segment<M>,
-        schema: &Schema,
-        capacity: u64,
-        epoch: u64,
-    ) {
+    pub(crate) fn begin_growth(&self, target: &Segment<M>, capacity: u64, epoch: u64) {
         let mut growth = target.latch.take();
         if growth.capacity == target.capacity() {
-            self.mark(target, schema, &mut growth, capacity);
+            self.mark(target, &mut growth, capacity);
         }
         growth.since = growth.since.min(epoch);
     }
@@ -92,13 +86,13 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         target: &Segment<M>,
-        schema: &Schema,
     ) -> Result<bool, MemoryError> {
         self.memory.seal(change.inside.epoch);
-        for (extents, what) in self.extents.each(schema) {
+        for (extents, what) in self.each(target) {
             // Taken for each extent, since stores of others wait for it.
             let mut growth = target.latch.take();
-            if !extents.is_outgrown(target.number) {
+            let is_shared = || self.access().load_u64(target.node() + what.birth) == SHARED;
+            if !extents.is_outgrown(target.number) || is_shared() {
                 continue;
             }
             if !growth.must_copy(change.inside.epoch) {
@@ -123,17 +117,17 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         target: &Segment<M>,
-        schema: &Schema,
         capacity: u64,
     ) -> Result<(), MemoryError> {
         let mut growth = target.latch.take();
         let node = target.node();
         while target.capacity() < capacity {
             if growth.capacity == target.capacity() {
-                self.mark(target, schema, &mut growth, capacity);
+                self.mark(target, &mut growth, capacity);
             }
-            for (extents, what) in self.extents.each(schema) {
-                if extents.is_outgrown(target.number) {
+            for (extents, what) in self.each(target) {
+                let is_shared = self.access().load_u64(node + what.birth) == SHARED;
+                if extents.is_outgrown(target.number) && !is_shared {
                     let (_, place) = extents.of(target.number);
                     let bytes = [target.capacity(), growth.capacity].map(|rows| what.bytes(rows));
                     let (copy, epoch) = (self.enlarge(change, place, bytes)?, change.inside.epoch);
@@ -146,9 +140,9 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    fn mark(&self, target: &Segment<M>, schema: &Schema, growth: &mut Growth, capacity: u64) {
+    fn mark(&self, target: &Segment<M>, growth: &mut Growth, capacity: u64) {
         growth.capacity = capacity;
-        self.extents.each(schema).for_each(|(extents, _)| extents.outgrow(target.number));
+        self.each(target).for_each(|(extents, _)| extents.outgrow(target.number));
     }
 
     fn publish_capacity(&self, target: &Segment<M>, node: u64, growth: &mut Growth) {

@@ -29,9 +29,11 @@
 
 mod cells;
 mod column_appender;
+mod constant;
 mod dense_blocks;
 mod detached;
 mod extents;
+mod grown;
 mod growth;
 mod heap;
 mod node;
@@ -44,6 +46,7 @@ mod table_memory;
 mod value;
 
 pub use cells::Number;
+pub(crate) use constant::Constant;
 pub use dense_blocks::DENSE_ROWS;
 use dense_blocks::DenseBlocks;
 pub(crate) use dense_blocks::DenseMark;
@@ -54,6 +57,7 @@ pub use segment_image::{ColumnImage, SegmentImage};
 pub use value::{Cell, ValuePlace};
 
 use extents::{Extents, TableExtents};
+pub(crate) use grown::Grown;
 use growth::Growth;
 use heap::Heap;
 use node::{PRESENCE, Slotted, validity_of, values_of};
@@ -68,7 +72,8 @@ use atoll_memory::{Memory, MemoryError};
 
 use crate::directory::{Change, Directory};
 use crate::layout::{RowId, TableId, column, column_line, segment, segment_node_bytes};
-use crate::types::Schema;
+use crate::stable::StableVec;
+use crate::types::{Column, Schema};
 use crate::zone;
 
 const _: () = assert!(column::MAX == column::MIN + 8, "a zone is two adjacent words");
@@ -81,8 +86,8 @@ pub struct Segment<M: Machine> {
     /// Slots for which each extent has room; see `growth`.
     capacity: M::Word,
     latch: Latch<M, Growth>,
-    /// One for each column; only text and binary ever use theirs.
-    heaps: Box<[Latch<M, Heap>]>,
+    /// One for each column that the segment has; only text and binary ever use theirs.
+    heaps: Grown<Latch<M, Heap>, M>,
     gsn: Gsn<M>,
     /// The dense-block map of its slots.
     dense_blocks: DenseBlocks<M>,
@@ -147,6 +152,9 @@ pub struct Barrier<M: Machine> {
     directory: Arc<Directory>,
     memory: Arc<Memory>,
     table: TableId,
+    columns: Grown<Column, M>,
+    /// The values with which later columns began.
+    constants: StableVec<Constant, M>,
     extents: TableExtents<M>,
 }
 
@@ -155,7 +163,9 @@ impl<M: Machine> Barrier<M> {
     pub fn new(directory: Arc<Directory>, table: TableId, schema: &Schema) -> Self {
         let memory = Arc::clone(directory.memory());
         let extents = TableExtents::new(schema);
-        Self { directory, memory, table, extents }
+        let columns: Grown<Column, M> = schema.columns().iter().cloned().collect();
+        let constants = StableVec::default();
+        Self { directory, memory, table, columns, constants, extents }
     }
 
     /// The directory of the database.
@@ -166,6 +176,11 @@ impl<M: Machine> Barrier<M> {
     /// The memory behind the barrier.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
+    }
+
+    /// The columns of which segments have values; snapshots may show fewer.
+    pub(crate) fn columns(&self) -> &Grown<Column, M> {
+        &self.columns
     }
 
     /// Number of the table.
@@ -183,38 +198,40 @@ impl<M: Machine> Barrier<M> {
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`].
-    pub fn create(
-        &self,
-        change: Change,
-        schema: &Schema,
-        capacity: u64,
-    ) -> Result<Option<Segment<M>>, MemoryError> {
+    pub fn create(&self, change: Change, capacity: u64) -> Result<Option<Segment<M>>, MemoryError> {
         let mut made = Vec::new();
-        let result = self.create_node(change, schema, capacity, &mut made).and_then(|node| {
+        let columns = self.columns.len();
+        let result = self.create_node(change, columns, capacity, &mut made).and_then(|node| {
             self.directory.add_segment(change, self.table, node).map(|number| (node, number))
         });
         if !matches!(result, Ok((_, Some(_)))) {
             made.iter().for_each(|offset| self.memory.discard(*offset));
         }
         let (node, Some(number)) = result? else { return Ok(None) };
-        self.note(number, node, schema);
-        let heaps = schema.columns().iter().map(|_| Latch::default()).collect();
+        self.note(number, node, columns);
+        let heaps = (0..columns).map(|_| Latch::default()).collect();
         Ok(Some(Segment::new(number, node, capacity, heaps)))
     }
 
-    /// Enters the extents of a segment that no transaction can find yet into the lists.
-    fn note(&self, number: u64, node: u64, schema: &Schema) {
+    /// Enters the extents of these columns of a segment, which no transaction can find yet, into
+    /// the lists.
+    fn note(&self, number: u64, node: u64, columns: usize) {
         let access = self.access();
-        for (extents, what) in self.extents.each(schema) {
+        for (extents, what) in self.extents.each(self.columns.iter().take(columns)) {
             let load = |at| access.load_u64(node + at);
-            extents.publish(number, load(what.place), load(what.birth));
+            extents.publish(number, load(what.place), load(what.birth)); // SHARED-2
         }
+    }
+
+    /// The lists of the columns of a segment, each with the place of its extents in the node.
+    fn each(&self, target: &Segment<M>) -> impl Iterator<Item = (&Extents<M>, Slotted)> {
+        self.extents.each(self.columns.iter().take(target.columns()))
     }
 
     fn create_node(
         &self,
         change: Change,
-        schema: &Schema,
+        columns: usize,
         capacity: u64,
         made: &mut Vec<u64>,
     ) -> Result<u64, MemoryError> {
@@ -227,18 +244,21 @@ impl<M: Machine> Barrier<M> {
             access.fill(extent.offset, 0, bytes);
             Ok(extent.offset)
         };
-        let node = zeroed(segment_node_bytes(schema.columns().len()))?;
+        let node = zeroed(segment_node_bytes(columns))?;
         access.store_u64(node, epoch);
-        access.store_u64(node + segment::COLUMNS, schema.columns().len() as u64);
+        access.store_u64(node + segment::COLUMNS, columns as u64);
         access.store_u64(node + segment::CAPACITY, capacity);
-        for (_, what) in self.extents.each(schema) {
+        // Columns that were added begin with their constants.
+        let first = self.columns.first();
+        for (_, what) in self.extents.each(self.columns.iter().take(first)) {
             access.store_u64(node + what.place, zeroed(what.bytes(capacity))?);
             access.store_u64(node + what.birth, epoch);
         }
-        for at in 0..schema.columns().len() {
+        for at in 0..first {
             access.store_u64(node + column_line(at) + column::MIN, zone::EMPTY_MIN);
             access.store_u64(node + column_line(at) + column::MAX, zone::EMPTY_MAX);
         }
+        (first..columns).for_each(|at| self.put_constant(node, at));
         Ok(node)
     }
 
@@ -359,7 +379,7 @@ impl<M: Machine> Barrier<M> {
 }
 
 impl<M: Machine> Segment<M> {
-    fn new(number: u64, node: u64, capacity: u64, heaps: Box<[Latch<M, Heap>]>) -> Self {
+    fn new(number: u64, node: u64, capacity: u64, heaps: Grown<Latch<M, Heap>, M>) -> Self {
         Self {
             number,
             node: M::Word::new(node),
@@ -374,6 +394,11 @@ impl<M: Machine> Segment<M> {
     /// Slots for which each extent has room.
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity.load(Ordering::Acquire)
+    }
+
+    /// How many columns it has; the table may have been given more since.
+    pub(crate) fn columns(&self) -> usize {
+        self.heaps.len()
     }
 
     /// Its number in the table.

@@ -11,7 +11,7 @@ use crate::directory::Change;
 use crate::image::{self, HeapPlace};
 use crate::layout::{SEGMENT_ROWS, column, column_line, segment};
 use crate::redo::{Input, number};
-use crate::types::{Column, Schema};
+use crate::types::Column;
 
 /// A segment as a checkpoint stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,11 +130,10 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         target: &Segment<M>,
-        schema: &Schema,
         image: &SegmentImage<'_>,
     ) -> Result<(), MemoryError> {
         let access = self.access();
-        for (at, (given, described)) in image.columns.iter().zip(schema.columns()).enumerate() {
+        for (at, (given, described)) in image.columns.iter().zip(self.columns.iter()).enumerate() {
             let values = values_of(at, described.data_type.width());
             let place = self.own(change, target, &self.extents.values[at], || values)?;
             access.write(place, given.values);

@@ -3,6 +3,7 @@
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::{MemoryError, Retired};
 
+use super::constant::SHARED;
 use super::extents::{Extents, OUTGROWN};
 use super::growth::Growth;
 use super::node::Slotted;
@@ -26,7 +27,7 @@ impl<M: Machine> Barrier<M> {
         let node = self.own_node(change, target)?;
         let (listed, place) = extents.of(target.number);
         let birth = self.access().load_u64(node + what.birth);
-        let is_frozen = change.inside.is_frozen(birth);
+        let is_frozen = birth == SHARED || change.inside.is_frozen(birth); // SHARED-1
         let must_grow = listed == OUTGROWN && growth.must_copy(change.inside.epoch);
         if !is_frozen && !must_grow {
             return Ok(place);
@@ -54,7 +55,9 @@ impl<M: Machine> Barrier<M> {
         let (access, epoch) = (self.access(), change.inside.epoch);
         let (listed, place) = extents.of(target.number);
         let birth = access.load_u64(node + what.birth);
-        let is_outgrown = listed == OUTGROWN;
+        let is_shared = birth == SHARED;
+        // What is shared has room for all rows (SHARED-2).
+        let is_outgrown = listed == OUTGROWN && !is_shared;
         let size_bytes = what.bytes(if is_outgrown { target.capacity() } else { growth.capacity });
         let copy = if is_outgrown && growth.must_copy(epoch) {
             let copy = self.enlarge(change, place, [size_bytes, what.bytes(growth.capacity)])?;
@@ -67,7 +70,9 @@ impl<M: Machine> Barrier<M> {
             self.replace(target, extents, (node, what), copy.offset, [epoch, listed]);
             copy
         };
-        self.memory.retire(Retired { offset: place, size_bytes, birth }, epoch);
+        if !is_shared {
+            self.memory.retire(Retired { offset: place, size_bytes, birth }, epoch);
+        }
         Ok(copy.offset)
     }
 
@@ -98,7 +103,7 @@ impl<M: Machine> Barrier<M> {
         if !change.inside.is_frozen(birth) {
             return Ok(node);
         }
-        let bytes = segment_node_bytes(target.heaps.len());
+        let bytes = segment_node_bytes(target.columns());
         let copy = self.memory.copy_extent(node, bytes, change.purpose)?;
         access.copied(node, copy.offset, bytes);
         access.store_u64(copy.offset, change.inside.epoch);

@@ -1,11 +1,11 @@
 //! Tables that get another definition while they are used.
 //!
-//! The rows stay as they are: only names change, and what the layers above have put into the
-//! definition.
+//! The rows stay as they are: names change, what the layers above have put into the definition,
+//! and columns come behind the others (`widened`).
 //!
-//! - `ALTER-1`: the columns of all schemas of a table have the same types in the same order, can be
-//!   NULL or not as before, and the same of them are the primary key. So a thread that stores or
-//!   reads values does not care which of the schemas it has.
+//! - `ALTER-1`: the columns that two schemas of a table have in common, from the first on, have the
+//!   same types, can be NULL or not alike, and the same of them are the primary key. So a thread
+//!   that stores or reads values of its schema does not care whether there is a later one.
 //! - `ALTER-2`: the names of earlier definitions stay until the table is freed, since handles lend
 //!   them.
 
@@ -30,6 +30,10 @@ pub struct Former {
     definition: OldDefinition,
     /// The epoch in which it was replaced.
     died: u64,
+}
+
+fn other_shape(table: &str) -> StorageError {
+    StorageError::Schema(format!("table \"{table}\" has rows of another shape"))
 }
 
 impl<M: Machine> Table<M> {
@@ -59,17 +63,23 @@ impl<M: Machine> Table<M> {
     /// [`StorageError::Schema`].
     pub fn check_alteration(&self, name: &str, schema: &Schema) -> Result<(), StorageError> {
         crate::types::check_name("table", name)?;
-        let (columns, before) = (schema.columns(), self.schema.columns());
-        let is_same = columns.len() == before.len()
-            && columns.iter().zip(before).all(|(column, before)| {
-                column.nullable == before.nullable
-                    && has_values_of(column.data_type, before.data_type)
-            });
-        if !is_same || schema.primary_key() != self.schema.primary_key() {
-            let message = format!("table \"{name}\" has rows of another shape");
-            return Err(StorageError::Schema(message));
+        let (first, all) = (self.first_columns(), self.columns().len());
+        if !self.fits(schema) || !(first..=all).contains(&schema.columns().len()) {
+            return Err(other_shape(name));
         }
         Ok(())
+    }
+
+    /// As [`Table::check_alteration`], for a schema from a log, which may have columns that the
+    /// table gets later.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_restored(&self, name: &str, schema: &Schema) -> Result<(), StorageError> {
+        match self.fits(schema) && schema.columns().len() >= self.first_columns() {
+            true => Ok(()),
+            false => Err(other_shape(name)),
+        }
     }
 
     /// Makes later snapshots show another definition, which fits the rows; `options` is for the
@@ -102,7 +112,7 @@ impl<M: Machine> Table<M> {
 
     /// Gives the table and its columns the names of a definition. One thread at a time calls this.
     pub fn rename(&self, name: &str, schema: &Schema) {
-        debug_assert!(self.check_alteration(name, schema).is_ok(), "ALTER-1");
+        debug_assert!(self.fits(schema), "ALTER-1");
         if name == self.name() && schema == self.schema() {
             return;
         }
@@ -114,7 +124,7 @@ impl<M: Machine> Table<M> {
 }
 
 /// Whether a column has the values that it had as one of another type.
-fn has_values_of(data_type: DataType, before: DataType) -> bool {
+pub(super) fn has_values_of(data_type: DataType, before: DataType) -> bool {
     match (data_type, before) {
         (DataType::Enum(labels), DataType::Enum(before)) => labels.continues(before),
         _ => data_type == before,

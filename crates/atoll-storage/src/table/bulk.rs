@@ -60,7 +60,7 @@ impl<M: Machine> Table<M> {
         claimed.ok()?;
         let (built, predictor) = (Latch::default(), KeyPredictor::default());
         let bulk = BulkSegments { table: self, built, predictor };
-        (self.segment_count() == 0).then_some(bulk)
+        (self.segment_count() == 0 && !self.has_hidden_columns()).then_some(bulk)
     }
 
     /// Whether a load has claimed the table.

@@ -19,6 +19,7 @@ use atoll_memory::Retired;
 use super::Table;
 use crate::directory::{Change, Shown};
 use crate::error::StorageError;
+use crate::segment::Barrier;
 
 /// States of a table.
 const LIVE: u64 = 0;
@@ -86,9 +87,11 @@ impl<M: Machine> Table<M> {
         let mut retire = |extent: Retired| self.memory().retire(extent, died);
         for number in 0..self.segment_count() {
             if let Some(segment) = self.segments.get(number) {
-                self.barrier.retire_segment(segment, &self.schema, &mut retire);
+                self.barrier.retire_segment(segment, &mut retire);
             }
         }
+        let constants = self.barrier.constants();
+        constants.for_each(|constant| Barrier::<M>::retire_constant(constant, &mut retire));
         self.barrier.directory().retire_table(node, &mut retire);
         // Handles may keep the rest.
         self.index.discard();

@@ -70,7 +70,7 @@ impl<M: Machine> Table<M> {
     /// the values.
     fn fill_row(&self, change: Change, row: RowId, values: &[Value]) -> Result<(), StorageError> {
         let slot = self.slot(row);
-        for (at, (value, shape)) in values.iter().zip(&self.shapes).enumerate() {
+        for (at, (value, shape)) in values.iter().zip(self.shapes.iter()).enumerate() {
             let barrier = self.barrier();
             match value {
                 Value::Int16(number) if shape.is_flat => {

@@ -23,6 +23,7 @@ mod read;
 mod shape;
 mod slots;
 mod sparse;
+mod widened;
 mod write;
 
 use std::sync::Arc;
@@ -37,7 +38,7 @@ use crate::key::{self, Part};
 use crate::layout::{RowId, TableId, TableSerial};
 use crate::schema_codec;
 pub use crate::segment::Slot;
-use crate::segment::{Barrier, Number, Segment};
+use crate::segment::{Barrier, Grown, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
@@ -57,7 +58,7 @@ pub struct Table<M: Machine> {
     /// Its first name.
     name: String,
     serial: TableSerial,
-    /// Its first schema; an altered one differs in names only.
+    /// Its first schema; an altered one has other names, and perhaps further columns.
     schema: Schema,
     barrier: Barrier<M>,
     segments: StableVec<Segment<M>, M>,
@@ -85,11 +86,13 @@ pub struct Table<M: Machine> {
     names: StableVec<Names, M>,
     /// Number of alterations.
     alterations: M::Word,
+    /// A thread adds a column.
+    widening: Latch<M, ()>,
     /// See `numbers`.
     next_number: M::Word,
     /// By column.
-    shapes: Box<[Shape]>,
-    plain_columns: Box<[Option<PlainColumn>]>,
+    shapes: Grown<Shape, M>,
+    plain_columns: Grown<Option<PlainColumn>, M>,
 }
 
 /// A view of a table's key predictor, for a caller that predicts the slots of several keys.
@@ -147,7 +150,7 @@ impl<M: Machine> Table<M> {
         let key = schema.primary_key().iter();
         let key_parts = key::parts(key.map(|at| schema.columns()[*at].data_type));
         let shapes = schema.columns().iter().enumerate();
-        let shapes: Box<[_]> =
+        let shapes: Grown<_, _> =
             shapes.map(|(at, column)| Shape::of(column, schema.is_in_key(at))).collect();
         let plain_columns = shapes.iter().enumerate();
         Ok(Self {
@@ -172,6 +175,7 @@ impl<M: Machine> Table<M> {
             state: M::Word::new(0),
             names: StableVec::default(),
             alterations: M::Word::new(0),
+            widening: Latch::default(),
             next_number: M::Word::new(0),
         })
     }
@@ -202,6 +206,12 @@ impl<M: Machine> Table<M> {
     /// Number of segments.
     pub fn segment_count(&self) -> u64 {
         self.segment_count.load(Ordering::Acquire)
+    }
+
+    /// The columns of which segments have values, see `widened`.
+    #[inline]
+    pub(crate) fn columns(&self) -> &Grown<Column, M> {
+        self.barrier.columns()
     }
 
     pub(crate) fn barrier(&self) -> &Barrier<M> {
@@ -277,7 +287,7 @@ impl<M: Machine> Table<M> {
 
     #[inline]
     fn column(&self, at: usize) -> &Column {
-        &self.schema.columns()[at]
+        &self.columns()[at]
     }
 
     /// Whether a column holds numbers of this type.
@@ -320,7 +330,7 @@ impl<M: Machine> Table<M> {
 
     /// Bytes of the image of a column, 0 for a column that does not exist.
     pub fn image_bytes(&self, column: u16) -> usize {
-        let column = self.schema.columns().get(usize::from(column));
+        let column = self.columns().get(usize::from(column));
         column.map_or(0, |column| column.data_type.width().max(1))
     }
 

@@ -151,12 +151,12 @@ impl<M: Machine> Table<M> {
         while filling.is_active() && filling.lacks_room(slots) {
             let capacity = filling.grown();
             let segment = self.slot(RowId::new(filling.segment, 0)).segment();
-            let (barrier, schema) = (&self.barrier, &self.schema);
-            let begin = |epoch| barrier.begin_growth(segment, schema, capacity as u64, epoch);
+            let barrier = &self.barrier;
+            let begin = |epoch| barrier.begin_growth(segment, capacity as u64, epoch);
             self.memory().advance_after(begin);
             let section = member.enter();
             let change = Change::forward(section.inside());
-            if barrier.finish_growth(change, segment, schema)? {
+            if barrier.finish_growth(change, segment)? {
                 filling.capacity = capacity;
             }
         }
@@ -169,7 +169,7 @@ impl<M: Machine> Table<M> {
     /// # Errors
     /// [`StorageError::Memory`], [`StorageError::TableFull`].
     pub fn add_segment(&self, change: Change, capacity: usize) -> Result<u64, StorageError> {
-        let Some(segment) = self.barrier.create(change, &self.schema, capacity as u64)? else {
+        let Some(segment) = self.barrier.create(change, capacity as u64)? else {
             let rows = self.segment_count() * SEGMENT_ROWS as u64;
             return Err(StorageError::TableFull(self.name().to_owned(), rows));
         };

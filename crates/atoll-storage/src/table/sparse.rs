@@ -32,7 +32,7 @@ impl<M: Machine> Table<M> {
     /// not call this; `member` is its place at the gate. The search ends early if a drop of the
     /// table begins, which waits for the caller.
     pub fn sparse_values(&self, member: &mut Member, most: usize) -> Vec<(RowId, usize)> {
-        let columns = self.schema.columns().iter().enumerate();
+        let columns = self.barrier.columns().iter().enumerate();
         let views: Vec<usize> =
             columns.filter(|(_, column)| column.data_type.is_view()).map(|(at, _)| at).collect();
         let mut found = Vec::new();
@@ -41,7 +41,8 @@ impl<M: Machine> Table<M> {
                 return Vec::new();
             }
             let Some(segment) = self.segments.get(number) else { continue };
-            for at in views.iter().copied() {
+            let views = views.iter().copied().filter(|at| *at < segment.columns());
+            for at in views {
                 let blocks = self.barrier.sparse_blocks(segment, at);
                 if blocks.is_empty() {
                     continue;

@@ -272,7 +272,7 @@ impl<M: Machine> Table<M> {
 
     /// Releases the long values of an absent slot.
     pub fn vacate(&self, change: Change, row: RowId) {
-        (0..self.schema.columns().len()).for_each(|at| self.empty_view(change, row, at));
+        (0..self.segment(row).columns()).for_each(|at| self.empty_view(change, row, at));
     }
 
     /// Replaces a long value of an absent slot by an empty view, so that the slot reads as

@@ -68,7 +68,8 @@ fn alter(session: &mut Session, table: &Table, column: &str) -> Result<()> {
     let columns = vec![Column::new("id", DataType::Int64), Column::new(column, DataType::Text)];
     let index = IndexSpec { name: column.into(), columns: vec![column.into()], unique: false };
     let schema = Schema::new(columns, &["id"])?;
-    let to = TableChange { name: table.name().to_owned(), schema, indexes: vec![index] };
+    let (name, added) = (table.name().to_owned(), Vec::new());
+    let to = TableChange { name, schema, added, indexes: vec![index] };
     let names_only = TableChange { indexes: Vec::new(), ..to.clone() };
     session.transaction(|tx| {
         // Under some schemes a transaction cannot make an index.

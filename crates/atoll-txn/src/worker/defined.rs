@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use atoll_machine::Machine;
 use atoll_memory::Inside;
-use atoll_storage::{Change, Former, Remains, Schema, Shown, StorageError, Table};
+use atoll_storage::image::Plain;
+use atoll_storage::{Change, Column, Former, Remains, Schema, Shown, StorageError, Table};
 
 use crate::describe;
 #[cfg(doc)]
@@ -33,6 +34,9 @@ pub struct Altered {
     pub name: String,
     /// Its schema, which fits the rows ([`Table::check_alteration`]).
     pub schema: Schema,
+    /// How many columns it had before; those behind them were added
+    /// ([`Engine::add_columns`]).
+    pub columns_before: usize,
     /// Its indexes, with their numbers: shown ones, which are dropped if they are not here.
     pub indexes: Vec<(usize, IndexSpec)>,
 }
@@ -81,7 +85,7 @@ impl<M: Machine> Defined<M> {
         let (description, options) = match &what {
             Define::Drop(_) => Default::default(),
             Define::Create(_) | Define::Pass(_) => describe(table.name(), table.schema(), &options),
-            Define::Alter(_, Altered { name, schema, indexes }) => {
+            Define::Alter(_, Altered { name, schema, indexes, .. }) => {
                 options.indexes = indexes.iter().map(|(_, spec)| spec.clone()).collect();
                 describe(name, schema, &options)
             }
@@ -100,6 +104,18 @@ impl<M: Machine> Defined<M> {
             Define::Alter(..) => (Some(Definition::Alter(&self.description)), None),
         };
         described.into_iter().chain(dropped.map(Definition::Drop))
+    }
+
+    /// The columns that a table has got, with their positions and their values in all rows.
+    pub(super) fn added_columns(&self) -> impl Iterator<Item = (usize, &Column, Plain<'_>)> {
+        let added = match &self.what {
+            Define::Alter(table, altered) => {
+                let (from, to) = (altered.columns_before, altered.schema.columns().len());
+                Some((from..to).zip(table.columns_from(from)))
+            }
+            _ => None,
+        };
+        added.into_iter().flatten().map(|(at, (column, plain))| (at, column, plain))
     }
 
     pub(super) fn carry_out(&mut self, inside: Inside) -> Result<(), StorageError> {

@@ -52,7 +52,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         self.check_open()?;
         let table = what.table();
         self.engine.check_table(table)?;
-        if let Define::Alter(_, Altered { name, schema, indexes }) = &what {
+        if let Define::Alter(_, Altered { name, schema, indexes, .. }) = &what {
             table.check_alteration(name, schema)?;
             check_indexes(schema, indexes.iter().map(|(_, spec)| spec))?;
         }

@@ -127,7 +127,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         let context = self.engine.tables.context(table.id());
         let ordered = &context.indexes()[number];
         // A long value may be half stored; without keys the rows stay in their order.
-        let reads = !ordered.columns.iter().any(|at| context.views.may_have(*at));
+        let reads = !ordered.columns.iter().any(|at| context.views().may_have(*at));
         let (mut run, mut key) = (EntryRun::default(), Vec::new());
         for segment in segments {
             let _section = self.thread.member.enter();

@@ -336,7 +336,7 @@ fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
         context.table.hint_at_values(slots, columns, hints);
     }
     hints.give::<M>();
-    if !context.views.is_empty() {
+    if !context.views().is_empty() {
         for (slots, columns) in groups {
             context.table.hint_at_long_values(slots, columns, hints);
         }

@@ -338,7 +338,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         if !changed.meets(&context.indexes().noted) {
             return Step::Done(true);
         }
-        self.rows.forget_if(changed.meets(&context.views));
+        self.rows.forget_if(changed.meets(context.views()));
         if changed.meets(&context.indexes().moving) {
             self.entries.note_after(context, view, changed);
             self.entries.take_moves(context, view.slot.id());
@@ -431,7 +431,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         let at = at.unwrap_or_else(|| edits.add(context.table.id(), row, What::Change));
         edits.give(savepoint, at);
         if changed.meets(&context.indexes().noted) {
-            self.rows.forget_if(changed.meets(&context.views));
+            self.rows.forget_if(changed.meets(context.views()));
             if changed.meets(&context.indexes().moving) {
                 self.entries.take_moves(context, row);
             }

@@ -57,7 +57,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         let section = member.enter();
         txn.prefetched.prefetch_rows(context, columns);
         txn.prefetched.hints.give::<M>();
-        if !context.views.is_empty() {
+        if !context.views().is_empty() {
             txn.prefetched.prefetch_heap(context, columns);
             txn.prefetched.hints.give::<M>();
         }

@@ -163,7 +163,7 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         let section = member.enter();
         coming().for_each(|found| Found::new(context, found.row).hint(context, columns, hints));
         hints.give::<M>();
-        if columns.iter().any(|at| context.views.may_have(*at)) {
+        if columns.iter().any(|at| context.views().may_have(*at)) {
             for found in coming() {
                 table.hint_at_long_values(&[context.table.slot(found.row)], columns, hints);
             }

@@ -56,6 +56,12 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             let mut records = definition.records();
             records.try_for_each(|one| record.recorder.spill_definition(one))?;
             has_spilled = true;
+            // Before the rows that have values in the columns.
+            for (at, column, plain) in definition.added_columns() {
+                let table = definition.what.table();
+                let part = record.redo.part(self.engine.tables.context(table.id()).tablespace);
+                redo::column(part, table.serial(), at, column, plain);
+            }
         }
         for from in (0..changes).step_by(CHANGES_IN_SECTION) {
             let to = changes.min(from + CHANGES_IN_SECTION);

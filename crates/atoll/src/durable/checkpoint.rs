@@ -395,7 +395,10 @@ impl Checkpointer {
                 report.segments += 1;
                 let before_it =
                     before.as_ref().map(|(segment, map)| Before { segment, map: map.as_ref() });
+                let columns = table.schema().columns();
                 if let (Some((_, known)), Some(same)) = (&before, before_it)
+                    // Segments get columns before the table has them.
+                    && known.columns.len() == columns.len()
                     && segment_writer::is_same(&now, same)
                     && writer.may_stay(None)
                 {
@@ -403,7 +406,6 @@ impl Checkpointer {
                     continue;
                 }
                 report.segments_changed += 1;
-                let columns = table.schema().columns();
                 let written = segment_writer::write(&mut writer, columns, &now, before_it)?;
                 let old = before.map(|(_, known)| Arc::clone(known));
                 changed.push((number as u32, old, writer.take_lines()));

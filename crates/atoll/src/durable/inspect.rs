@@ -134,7 +134,12 @@ fn display_change(change: atoll_storage::redo::Change<'_>) -> String {
         Change::Update => "update",
         Change::Delete => "delete",
         Change::Segment => "load",
+        Change::Column => "column",
     };
+    if let (Change::Column, [_, (at, plain)]) = (change.head.kind, &change.cells[..]) {
+        let value = plain.map_or_else(|| "NULL".to_owned(), display_bytes);
+        return format!("{what} table {} {at}={value}", change.head.table.0);
+    }
     if let (Change::Segment, [(_, Some(image))]) = (change.head.kind, &change.cells[..]) {
         let (table, bytes) = (change.head.table.0, image.len());
         return format!("{what} table {table} segment {segment}, {bytes} bytes");

@@ -138,6 +138,17 @@ pub(super) fn index(engine: &Engine, threads: usize, progress: &OpenPart) -> Res
     let tables = engine.all_tables();
     for table in &tables {
         let mut member = member(engine)?;
+        let mut from = Some(0);
+        while let Some(segment) = from {
+            let section = member.enter();
+            from = table.widen(Change::forward(section.inside()), segment)?;
+        }
+        if table.check_alteration(table.name(), table.schema()).is_err() {
+            let found = "the log lacks a column of it".to_owned();
+            let expected = "rows of its schema".to_owned();
+            let file = format!("table {} in the log", table.serial().0);
+            return Err(LogError::Damaged { file, offset: 0, expected, found }.into());
+        }
         let section = member.enter();
         table.end_restore();
         drop(section);

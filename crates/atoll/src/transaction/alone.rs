@@ -25,6 +25,7 @@ pub struct DefinitionsMade {
     altered: Vec<Altered>,
     dropped: usize,
     built: usize,
+    widened: usize,
 }
 
 /// See the module.
@@ -41,6 +42,8 @@ pub(super) struct Alone {
     pub(super) handles: Vec<Table>,
     /// The indexes that it has made, by their numbers.
     pub(super) built: Vec<(Table, usize)>,
+    /// The tables to which it has added columns, each with the schema that rows had before.
+    pub(super) widened: Vec<(Table, Schema)>,
     /// Tables of others that are dropped when it commits.
     dropped: Vec<Table>,
     /// What names mean to the transaction, once it has created or dropped a table.
@@ -218,6 +221,7 @@ impl Transaction {
             altered: self.alone.altered.clone(),
             dropped: self.alone.dropped.len(),
             built: self.alone.built.len(),
+            widened: self.alone.widened.len(),
         }
     }
 
@@ -241,6 +245,7 @@ impl Transaction {
         for (table, number) in &self.alone.built[made.built..] {
             self.core.engine.give_up_index(&table.core, *number);
         }
+        narrow(self.alone.widened.split_off(made.widened));
         self.alone.altered.clone_from(&made.altered);
         self.alone.dropped.truncate(made.dropped);
         self.note();
@@ -327,6 +332,7 @@ impl Transaction {
         }
         self.core.change_catalog(|catalog| self.alone.apply(catalog));
         self.alone.created.retain(|table| table.lock.is_gone());
+        self.alone.widened.clear();
         for Altered { new, .. } in self.alone.altered.drain(..) {
             new.lock.set_version(new.version);
             // Those that it has dropped again have gone with its commit.
@@ -347,7 +353,8 @@ impl Transaction {
 
     #[cold]
     fn end_definitions(&mut self) {
-        let Alone { tables, names, created, built, .. } = std::mem::take(&mut *self.alone);
+        let Alone { tables, names, created, built, widened, .. } = std::mem::take(&mut *self.alone);
+        narrow(widened);
         for of_table in built.chunk_by(|(one, _), (other, _)| one.is(other)) {
             let numbers: Vec<usize> = of_table.iter().map(|(_, number)| *number).collect();
             self.core.engine.drop_indexes(&of_table[0].0.core, &numbers);
@@ -360,5 +367,12 @@ impl Transaction {
         }
         let locks = tables.iter().map(|table| &*table.lock);
         self.core.table_locks.release(self.in_use.uses(), locks, &names);
+    }
+}
+
+/// Gives tables that are alone their schemas back, the latest first.
+fn narrow(widened: Vec<(Table, Schema)>) {
+    for (table, before) in widened.into_iter().rev() {
+        table.core.rename(table.core.name(), &before);
     }
 }

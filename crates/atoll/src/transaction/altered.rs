@@ -1,4 +1,5 @@
-//! Tables that keep their rows and get another definition: names, constraints, indexes.
+//! Tables that keep their rows and get another definition: names, constraints, indexes, and columns
+//! in which all rows have one value.
 //!
 //! - `ALTERED-1`: the transaction uses the table by its new definition at once, all others when it
 //!   has committed; handles of the old one are of an earlier version then.
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use atoll_machine::Native;
 use atoll_machine::fork::Here;
-use atoll_storage::{Schema, StorageError};
+use atoll_storage::{Column, Schema, StorageError, Value};
 use atoll_txn::{Define, Impatience, IndexSpec};
 
 use super::{Transaction, TransactionOptions};
@@ -23,8 +24,10 @@ pub struct TableChange {
     /// Its name.
     pub name: String,
     /// Its schema: columns with the types of now in the order of now, of which the same are the
-    /// primary key and the same can be NULL.
+    /// primary key and the same can be NULL; behind them those that it gets.
     pub schema: Schema,
+    /// For each column that it gets, the value of all rows.
+    pub added: Vec<Value>,
     /// Its indexes, over the columns of the schema.
     pub indexes: Vec<IndexSpec>,
 }
@@ -42,7 +45,9 @@ impl Altered {
     pub(super) fn define(&self) -> Define<Native> {
         let Definition { name, schema, indexes, .. } = self.new.definition();
         let (name, schema, indexes) = (name.clone(), schema.clone(), indexes.clone());
-        Define::Alter(Arc::clone(&self.new.core), atoll_txn::Altered { name, schema, indexes })
+        let columns_before = self.old.schema().columns().len();
+        let altered = atoll_txn::Altered { name, schema, columns_before, indexes };
+        Define::Alter(Arc::clone(&self.new.core), altered)
     }
 }
 
@@ -147,9 +152,7 @@ impl Transaction {
         if self.catalog().get(table.name()).is_none_or(|now| !now.is(table)) {
             return Err(Error::from(StorageError::UnknownTable(table.name().to_owned())).into());
         }
-        if self.alone.has_created(table)
-            || table.core.check_alteration(&to.name, &to.schema).is_err()
-        {
+        if self.alone.has_created(table) || !fits(table, to) {
             return Ok(None);
         }
         self.reserve(table.name())?;
@@ -159,7 +162,7 @@ impl Transaction {
                 return Err(Error::from(StorageError::TableExists(to.name.clone())).into());
             }
         }
-        let kept = kept_indexes(table, to)?;
+        let Some(kept) = kept_indexes(table, to)? else { return Ok(None) };
         if kept.iter().any(Option::is_none) && !self.may_build()? {
             return Ok(None);
         }
@@ -174,7 +177,23 @@ impl Transaction {
             };
             indexes.push((number, spec.clone()));
         }
+        if !to.added.is_empty() && !self.add_columns(table, to)? {
+            return Ok(None);
+        }
         Ok(Some(self.note_altered(table, (&to.name, to.schema.clone()), indexes)))
+    }
+
+    /// Adds the columns that a table gets. `false` if that takes a copy of the table.
+    fn add_columns(&mut self, table: &Table, to: &TableChange) -> TxnResult<bool> {
+        let before = table.core.schema().clone();
+        let columns = to.schema.columns()[before.columns().len()..].iter().cloned();
+        let added: Vec<_> = columns.zip(to.added.iter().cloned()).collect();
+        let engine = Arc::clone(&self.core.engine);
+        let done = engine.add_columns(&table.core, &added).map_err(Error::of_op)?;
+        if done {
+            self.alone.widened.push((table.clone(), before));
+        }
+        Ok(done)
     }
 
     /// Begins to make an index of a table that others go on using when this transaction has ended.
@@ -295,9 +314,29 @@ impl Transaction {
     }
 }
 
+/// Whether the rows of a table are those of another definition, apart from columns that are added.
+fn fits(table: &Table, to: &TableChange) -> bool {
+    let now = table.core.schema().columns().len();
+    let Some(added) = to.schema.columns().get(now..) else { return false };
+    let is_of = |(column, value): (&Column, &Value)| {
+        value.fits(column.data_type) && (column.nullable || *value != Value::Null)
+    };
+    table.core.fits(&to.schema)
+        && added.len() == to.added.len()
+        && added.iter().zip(&to.added).all(is_of)
+}
+
 /// Of each index that a table is to have, the number of the one that it has, perhaps under another
-/// name; `None` if it has not.
-fn kept_indexes(table: &Table, to: &TableChange) -> TxnResult<Vec<Option<usize>>> {
+/// name; `None` if it has not. `None` of all if one is of columns that are added.
+#[allow(clippy::type_complexity)]
+fn kept_indexes(table: &Table, to: &TableChange) -> TxnResult<Option<Vec<Option<usize>>>> {
+    let columns = table.schema().columns().len();
+    for spec in &to.indexes {
+        let positions = spec.positions(&to.schema).map_err(Error::from)?;
+        if positions.iter().any(|at| *at >= columns) {
+            return Ok(None);
+        }
+    }
     let Definition { schema, indexes, .. } = table.definition();
     let mut left = Vec::with_capacity(indexes.len());
     for (number, spec) in indexes {
@@ -319,5 +358,5 @@ fn kept_indexes(table: &Table, to: &TableChange) -> TxnResult<Vec<Option<usize>>
             }
         }
     }
-    Ok(kept)
+    Ok(Some(kept))
 }

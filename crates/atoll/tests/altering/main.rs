@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod beside;
+mod columns;
 mod indexes;
 mod names;
 mod recovery;
@@ -66,6 +67,7 @@ fn change(table: &Table) -> TableChange {
     TableChange {
         name: table.name().to_owned(),
         schema: table.schema().clone(),
+        added: Vec::new(),
         indexes: table.indexes(),
     }
 }

@@ -14,6 +14,7 @@ fn names_change_for_all_when_the_transaction_commits() {
             let to = TableChange {
                 name: "u".into(),
                 schema: schema(["key", "number", "words"]),
+                added: vec![],
                 indexes: vec![index("by_number", &["number"], false)],
             };
             let new = tx.alter_table(&old, &to).unwrap().unwrap();

@@ -44,6 +44,7 @@ fn alterations_survive_with_their_transactions() {
             let to = TableChange {
                 name: "u".into(),
                 schema: schema(["key", "number", "words"]),
+                added: vec![],
                 indexes: vec![index("by_words", &["words"], false)],
             };
             let table = tx.alter_table(&table, &to)?.unwrap();

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use atoll_log::block::Header;
 use atoll_machine::{Hints, Machine, Native};
 use atoll_memory::Member;
-use atoll_storage::redo::Changes;
+use atoll_storage::redo::{Changes, Kind};
 use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table, TableSerial};
 
 use super::Common;
@@ -32,7 +32,11 @@ pub(super) struct Applier {
     part: (u64, u64),
     /// Whether to wait for a table that the reader of the first log may still find.
     may_wait: bool,
+    /// Whether all others have ended.
+    is_last: bool,
     tables: Tables,
+    /// How many columns of a table changes are for, if it has got some (`RESTORE-1` of the storage).
+    columns: HashMap<TableSerial, usize>,
     hints: Hints,
 }
 
@@ -73,9 +77,15 @@ impl Tables {
 }
 
 impl Applier {
-    pub(super) fn new(engine: &Engine, part: (u64, u64), may_wait: bool) -> Result<Self> {
-        let (member, hints) = (member(engine)?, Hints::default());
-        Ok(Self { member, part, may_wait, tables: Tables::default(), hints })
+    fn new(engine: &Engine, part: (u64, u64), may_wait: bool) -> Result<Self> {
+        let (member, hints, is_last) = (member(engine)?, Hints::default(), false);
+        let (tables, columns) = (Tables::default(), HashMap::new());
+        Ok(Self { member, part, may_wait, is_last, tables, columns, hints })
+    }
+
+    /// An applier of all segments, after the others have ended.
+    pub(super) fn last(engine: &Engine) -> Result<Self> {
+        Ok(Self { is_last: true, ..Self::new(engine, (0, 1), false)? })
     }
 }
 
@@ -108,7 +118,8 @@ impl Common<'_> {
     /// Applies changes of commits in their order, in groups: the targets of all changes of a group
     /// are prefetched before the first of them is stored.
     pub(super) fn apply(&self, applier: &mut Applier, batch: &Batch) -> Result<()> {
-        let Applier { member, part: (part, parts), may_wait, tables, hints } = applier;
+        let Applier { member, part: (part, parts), may_wait, is_last, tables, columns, hints } =
+            applier;
         let mut commits = batch.iter();
         let mut open: Option<(&Header, Changes<'_>)> = None;
         // Changes, each with the end of its cells in `cells`.
@@ -130,7 +141,9 @@ impl Common<'_> {
                 };
                 let first = cells.len();
                 let read = changes.read(&mut cells, |head| {
-                    head.row.segment().wrapping_add(head.table.0) % *parts == *part
+                    // A column is for all segments.
+                    head.kind == Kind::Column
+                        || head.row.segment().wrapping_add(head.table.0) % *parts == *part
                 });
                 let Some(head) = read.ok_or_else(|| self.bad_block(header, "changes of rows"))?
                 else {
@@ -165,9 +178,22 @@ impl Common<'_> {
             }
             hints.give::<Native>();
             for (head, at, cells_of) in &window {
-                if let Some(table) = tables.live(*at) {
-                    table.redo(change, *head, &cells[cells_of.clone()])?;
+                let Some(table) = tables.live(*at) else { continue };
+                let cells = &cells[cells_of.clone()];
+                let first = match *is_last {
+                    true => table.stored_columns(),
+                    false => table.first_columns(),
+                };
+                if head.kind == Kind::Column {
+                    let known = columns.entry(head.table).or_insert(first);
+                    *known = table.redo_column(*known, cells)?;
+                    continue;
                 }
+                let known = match columns.is_empty() {
+                    true => first,
+                    false => columns.get(&head.table).copied().unwrap_or(first),
+                };
+                table.redo(change, known, *head, cells)?;
             }
             drop(section);
             if window.len() < CHANGES_IN_SECTION {

@@ -198,7 +198,7 @@ pub(super) fn replay(
     let mut found =
         Found { starts: Vec::new(), incarnation: 0, log_bytes: 0, redone: 0, dropped: 0 };
     common.define(horizon)?;
-    let mut applier = Applier::new(engine, (0, 1), false)?;
+    let mut applier = Applier::last(engine)?;
     for (number, read) in reads.iter_mut().enumerate() {
         common.pass_on_held(read, horizon)?;
         common.apply(&mut applier, &std::mem::take(&mut read.batch))?;
@@ -384,8 +384,8 @@ impl Common<'_> {
         Ok(())
     }
 
-    /// Alters a table. Its rows are stored as before, so it does not matter which changes of them
-    /// have been applied.
+    /// Alters a table. Rows are stored as before, and columns that it gets are in its own log, so
+    /// it does not matter which changes of them have been applied.
     fn alter_next(
         &self,
         tables: &Tables,
@@ -397,7 +397,7 @@ impl Common<'_> {
         let Some((table, _)) = known else {
             return Err(self.bad_block(&held.header, "the alteration of a table that there is"));
         };
-        if table.check_alteration(&described.name, &described.schema).is_err() {
+        if table.check_restored(&described.name, &described.schema).is_err() {
             return Err(self.bad_block(&held.header, "a table with rows as they are"));
         }
         self.engine.alter_restored(table, described).map_err(Error::of_op)
