@@ -37,20 +37,80 @@ pub fn run(bytes: &[u8]) {
     let (table, memory) = table();
     let mut member = memory.join().unwrap();
     let mut model = Model::new();
+    let mut columns = table.first_columns();
     for read in Changes::new(&payload) {
         let Some(read) = read else { break };
         let section = member.enter();
         let change = Change::forward(section.inside());
-        if table.redo(change, read.head, &read.cells).is_ok() {
-            apply(&mut model, &table, &read);
+        if read.head.kind == Kind::Column {
+            if let Ok(known) = table.redo_column(columns, &read.cells) {
+                assert_eq!(known, columns + 1);
+                columns = known;
+                check(&column_at(&table, known - 1).0, read.cells[1].1);
+            }
+        } else if table.redo(change, columns, read.head, &read.cells).is_ok() {
+            apply(&mut model, (&table, columns), &read);
         }
         drop(section);
     }
     compare(&model, &table);
     let section = member.enter();
+    let change = Change::forward(section.inside());
+    assert_eq!(table.widen(change, 0).unwrap(), None);
     table.end_restore();
     drop(section);
     compare(&model, &table);
+    // Rows that never got another value have that of the column.
+    for at in table.first_columns()..columns {
+        let (column, constant) = column_at(&table, at);
+        for (row, (is_there, values)) in &model {
+            if *is_there && values.len() <= at {
+                assert_eq!(stored(&table, RowId(*row), at), as_stored(&column, constant.clone()));
+            }
+        }
+    }
+}
+
+/// A column that was added, and the value with which it began.
+fn column_at(table: &Table<Native>, at: usize) -> (Column, Option<Vec<u8>>) {
+    let (column, constant) = table.columns_from(at).next().unwrap();
+    (column.clone(), constant.map(<[u8]>::to_vec))
+}
+
+/// The columns of which a table has values.
+fn columns_of(table: &Table<Native>, count: usize) -> Vec<Column> {
+    let first = table.schema().columns().iter().take(table.first_columns());
+    first.cloned().chain((table.first_columns()..count).map(|at| column_at(table, at).0)).collect()
+}
+
+fn stored(table: &Table<Native>, row: RowId, at: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    table.plain_into(table.slot(row), at, &mut bytes).then_some(bytes)
+}
+
+/// A value as a table gives it back.
+fn as_stored(column: &Column, value: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    value.map(|bytes| match column.data_type {
+        DataType::Bool => vec![u8::from(bytes[0] != 0)],
+        _ => bytes,
+    })
+}
+
+/// A column that is added, which may be valid.
+fn new_column(input: &mut Input<'_>, out: &mut Vec<u8>) {
+    let data_type = [DataType::Int64, DataType::Text, DataType::Bool][input.below(3)];
+    let name = format!("new {}", input.below(4));
+    let column = match input.flag() {
+        true => Column::nullable(name, data_type),
+        false => Column::new(name, data_type),
+    };
+    let bytes = match data_type {
+        DataType::Text => b"abcdefghijklmnop"[..input.below(16)].to_vec(),
+        _ => vec![input.byte() & 1; data_type.width().max(1)],
+    };
+    let at = schema().columns().len() + input.below(3);
+    let plain = (!column.nullable || input.flag()).then_some(&bytes[..]);
+    redo::column(out, TableSerial(0), at, &column, plain);
 }
 
 /// A loaded segment that may be valid for the table; some of its bytes may be others.
@@ -79,8 +139,10 @@ fn segment(input: &mut Input<'_>, out: &mut Vec<u8>) {
 /// A change that may be valid for the table.
 fn change(input: &mut Input<'_>, out: &mut Vec<u8>) {
     let schema = schema();
-    if input.below(8) == 0 {
-        return segment(input, out);
+    match input.below(16) {
+        0 | 1 => return segment(input, out),
+        2 => return new_column(input, out),
+        _ => {}
     }
     let kind = [Kind::Put, Kind::Put, Kind::Update, Kind::Delete][input.below(4)];
     let row = match input.byte() {
@@ -92,8 +154,10 @@ fn change(input: &mut Input<'_>, out: &mut Vec<u8>) {
     }
     let begun = redo::begin(out, TableSerial(0), RowId(row), kind);
     let odd = input.byte();
-    for (at, column) in schema.columns().iter().enumerate() {
-        if odd >> at & 1 == 1 && input.flag() {
+    let more = (0..input.below(3)).map(|at| Column::nullable(format!("{at}"), DataType::Text));
+    let columns: Vec<Column> = schema.columns().iter().cloned().chain(more).collect();
+    for (at, column) in columns.iter().enumerate() {
+        if at < 6 && odd >> at & 1 == 1 && input.flag() {
             let at = input.below(8);
             redo::cell(out, at, Some(input.bytes(40)));
             continue;
@@ -159,9 +223,9 @@ fn table() -> (Table<Native>, Arc<Memory>) {
     (table, memory)
 }
 
-fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
+fn apply(model: &mut Model, (table, known): (&Table<Native>, usize), change: &redo::Change<'_>) {
     assert!(change.head.row.segment() < SEGMENTS);
-    let columns = table.schema().columns();
+    let columns = columns_of(table, known);
     if change.head.kind == Kind::Segment {
         for row in (0..SEGMENT_ROWS).map(|slot| RowId::new(change.head.row.segment(), slot)) {
             let before = model.get(&row.0);
@@ -169,11 +233,7 @@ fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
             if !table.is_present(row) {
                 continue;
             }
-            let value = |at: usize| {
-                let mut bytes = Vec::new();
-                table.plain_into(table.slot(row), at, &mut bytes).then_some(bytes)
-            };
-            let values: Vec<_> = (0..columns.len()).map(value).collect();
+            let values: Vec<_> = (0..known).map(|at| stored(table, row, at)).collect();
             columns.iter().zip(&values).for_each(|(column, one)| check(column, one.as_deref()));
             model.insert(row.0, (true, values));
         }
@@ -182,10 +242,15 @@ fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
     let (is_there, values) =
         model.entry(change.head.row.0).or_insert_with(|| (false, vec![None; columns.len()]));
     if change.head.kind == Kind::Put {
-        values.fill(None);
+        values.clear();
+        values.resize(known, None);
         let mut given: Vec<usize> = change.cells.iter().map(|(at, _)| *at).collect();
         given.sort_unstable();
         assert!(given.into_iter().eq(0..columns.len()), "a row has each column once: {change:?}");
+    }
+    // The row is older than some columns.
+    for at in values.len()..known {
+        values.push(column_at(table, at).1);
     }
     for (at, plain) in &change.cells {
         check(&columns[*at], *plain);
@@ -195,7 +260,7 @@ fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
         Kind::Put => *is_there = true,
         Kind::Update => {}
         Kind::Delete => *is_there = false,
-        Kind::Segment => unreachable!("it was handled above"),
+        Kind::Segment | Kind::Column => unreachable!("it was handled above"),
     }
 }
 
@@ -212,6 +277,7 @@ fn check(column: &Column, plain: Plain<'_>) {
 fn compare(model: &Model, table: &Table<Native>) {
     let count = model.values().filter(|(is_there, _)| *is_there).count();
     assert_eq!(table.row_count(), count as u64);
+    let columns = columns_of(table, table.stored_columns());
     for (row, (is_there, values)) in model {
         let row = RowId(*row);
         assert_eq!(table.is_present(row), *is_there);
@@ -219,14 +285,8 @@ fn compare(model: &Model, table: &Table<Native>) {
             continue;
         }
         for (at, wanted) in values.iter().enumerate() {
-            let mut found = Vec::new();
-            let is_valid = table.plain_into(table.slot(row), at, &mut found);
-            let is_bool = table.schema().columns()[at].data_type == DataType::Bool;
-            let wanted = wanted.as_ref().map(|bytes| match is_bool {
-                true => vec![u8::from(bytes[0] != 0)],
-                false => bytes.clone(),
-            });
-            assert_eq!(is_valid.then_some(found), wanted, "{row:?}, column {at}");
+            let wanted = as_stored(&columns[at], wanted.clone());
+            assert_eq!(stored(table, row, at), wanted, "{row:?}, column {at}");
         }
     }
 }

@@ -12,8 +12,8 @@ mod values;
 
 use atoll::{DataType, Labels, Schema, Table, TableOptions};
 use sqlparser::ast::{
-    AlterTableOperation, CreateIndex, DropBehavior, Expr, Ident, IndexType, ObjectName,
-    RenameTableNameKind, Spanned, TableConstraint, Value as SqlValue,
+    AlterTableOperation, ColumnOption, ColumnOptionDef, CreateIndex, DropBehavior, Expr, Ident,
+    IndexType, ObjectName, RenameTableNameKind, Spanned, TableConstraint, Value as SqlValue,
 };
 use sqlparser::tokenizer::Span;
 
@@ -21,6 +21,7 @@ pub(crate) use self::altered::Altered;
 use self::columns::changed_sequences;
 use self::follow::follow;
 pub(crate) use self::passes::in_passes;
+pub(crate) use self::values::cast;
 use self::values::{as_it_was, keeps_values, one_direction};
 use crate::ddl::NewTable;
 use crate::declared::Declared;
@@ -72,6 +73,8 @@ impl Alteration {
                 if exists && *if_not_exists {
                     return Ok(());
                 }
+                let is_check = |one: &ColumnOptionDef| matches!(one.option, ColumnOption::Check(_));
+                self.adds_check |= column_def.options.iter().any(is_check);
                 self.shape.add_column(column_def)?;
                 if let Some(added) = self.shape.columns.last_mut() {
                     // Rows that are there get the default of now.
@@ -280,7 +283,13 @@ impl Alteration {
         });
         let values = values.collect();
         let columns = altered::kept_columns(&old, &shape);
-        let changed = shape.columns.iter().filter(|one| {
+        // Columns behind the others, each with a value for all rows.
+        let added =
+            shape.columns.iter().rev().take_while(|one| {
+                one.origin.is_none() && !shape.rules.is_generated(&one.column.name)
+            });
+        let kept = shape.columns.len() - added.count();
+        let changed = shape.columns[..kept].iter().filter(|one| {
             let mut columns = old.schema().columns().iter();
             let origin = columns.find(|column| Some(&column.name) == one.origin.as_ref());
             let keeps =
@@ -288,17 +297,17 @@ impl Alteration {
             one.using.is_some() || !keeps
         });
         let changed: Vec<String> = changed.map(|one| one.column.name.clone()).collect();
-        let origins = shape.columns.iter().map(|one| one.origin.as_deref());
+        let origins = shape.columns[..kept].iter().map(|one| one.origin.as_deref());
         let keeps_rows = changed.is_empty()
             && origins.eq(old.schema().visible().iter().map(|column| Some(&*column.name)));
         let Defined { schema, indexes, mut rules, .. } = shape.finish(&name, &is_taken, span)?;
-        let kept: Vec<String> = rules.foreign_keys().iter().map(|key| key.name.clone()).collect();
+        let known: Vec<String> = rules.foreign_keys().iter().map(|key| key.name.clone()).collect();
         let new: Vec<String> = new_sequences.iter().map(|one| one.name.clone()).collect();
         let schema = rules.declare(binder, &name, (schema, &indexes), &new)?;
         let mut keys = Declared::of(&schema)?.foreign_keys;
         // Those of an enum that is altered refer to the same labels, here and there.
         let is_changed = |name: &String| changed.contains(name) && !is_enum(&old, &schema, name);
-        keys.retain(|key| !kept.contains(&key.name) || key.columns.iter().any(is_changed));
+        keys.retain(|key| !known.contains(&key.name) || key.columns.iter().any(is_changed));
         let parents = define::parents(binder.scope, &name, &keys)?;
         let child = Child { name: &name, schema: &schema, indexes: &indexes };
         keys.iter().try_for_each(|key| define::check_types(binder.scope, child, key))?;

@@ -43,10 +43,10 @@ fn a_row_has_each_column_once() {
     let change = Change::forward(section.inside());
     let (one, two) = (1i64.to_le_bytes(), 2i64.to_le_bytes());
     let put = |row| Head { table: TableSerial(0), row: RowId(row), kind: Kind::Put };
-    table.redo(change, put(0), &[(1, Some(b"in any order")), (0, Some(&one))]).unwrap();
+    table.redo(change, 2, put(0), &[(1, Some(b"in any order")), (0, Some(&one))]).unwrap();
     for cells in [vec![(0, Some(&two[..])), (0, Some(&two))], vec![(1, None), (1, None)]] {
         for row in [0, 1] {
-            let error = table.redo(change, put(row), &cells).unwrap_err();
+            let error = table.redo(change, 2, put(row), &cells).unwrap_err();
             assert!(matches!(error, StorageError::BadRecord { .. }), "{error}");
         }
     }

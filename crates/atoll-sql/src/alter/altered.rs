@@ -16,7 +16,7 @@ pub(crate) struct Altered {
     pub(crate) new: NewTable,
     /// The value of each column, over a row of the old table.
     pub(crate) values: Vec<Expr>,
-    /// All values stay where they are, so that the table needs no copy.
+    /// All values stay where they are, and only columns behind them are added.
     pub(crate) keeps_rows: bool,
     /// It gets a condition that its rows have not been checked for.
     pub(crate) adds_check: bool,

@@ -68,7 +68,7 @@ fn quote_sql(text: &str) -> String {
 }
 
 /// A value as one of a type. A text is not cut where it is too long: the column refuses it.
-pub(super) fn cast(value: Expr, wanted: DataType) -> Expr {
+pub(crate) fn cast(value: Expr, wanted: DataType) -> Expr {
     let cast = expression(&format!("CAST(NULL AS {})", types::assigned(wanted)));
     let mut cast = cast.expect("types have names of SQL");
     if let Expr::Cast { expr, .. } = &mut cast {

@@ -1,6 +1,6 @@
 //! `ALTER TABLE`, `CREATE INDEX`, `DROP INDEX`, `ALTER INDEX` and `TRUNCATE`.
 
-use atoll::{Catalog, IndexSpec, Table, TableChange, TableOptions, Transaction};
+use atoll::{Catalog, IndexSpec, Table, TableChange, TableOptions, Transaction, Value};
 use sqlparser::ast::{
     AlterIndexOperation, AlterTable, AlterTableOperation, CascadeOption, CreateIndex, ObjectName,
     RenameTableNameKind, Statement, Truncate, TruncateIdentityOption,
@@ -8,14 +8,14 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::views::become_all;
-use super::{Outcome, SqlSession, Target};
+use super::{Outcome, SqlSession, Target, added};
 use crate::alter::{Alteration, Altered, in_passes, index_name, unknown};
 use crate::ddl::NewTable;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
 use crate::prepared::Prepared;
 use crate::prepared::query::Binder;
-use crate::prepared::run::{self, How};
+use crate::prepared::run::{self, How, Ran};
 use crate::scope::Scope;
 use crate::sequence::context::{self, Own};
 use crate::sequence::owned::{Changed, change, create, owned, use_asked};
@@ -344,40 +344,42 @@ pub(super) fn remake(
     sequences.iter().try_for_each(|one| change(transaction, one))?;
     new.sequences.iter().try_for_each(|one| create(transaction, &one.name, &one.definition))?;
     if altered.keeps_rows
-        && let Some(table) = transaction.alter_table(old, &table_change(new))?
+        && let Some(added) = added::constants(altered, binder, transaction, began)?
+        && let Some(table) = transaction.alter_table(old, &table_change(new, &added))?
     {
+        let unchecked = added::unchecked(altered, &added)?;
         if !altered.adds_check && unchecked.is_empty() {
             return Ok(());
         }
-        let check = binder.check_rows(old, &table, unchecked)?;
-        return run_over_rows(&check, binder, transaction, began);
+        let check = binder.check_rows(old, &table, values.clone(), &unchecked)?;
+        return run_over_rows(&check, binder, transaction, began).map(drop);
     }
     transaction.drop_table(old)?;
     let table = transaction.create_table(&new.name, new.schema.clone(), &new.options)?;
     let copy = binder.copy(old, &table, values.clone(), unchecked)?;
-    run_over_rows(&copy, binder, transaction, began)
+    run_over_rows(&copy, binder, transaction, began).map(drop)
 }
 
 /// What a table with the same rows becomes.
-fn table_change(new: &NewTable) -> TableChange {
+fn table_change(new: &NewTable, added: &[Value]) -> TableChange {
     let NewTable { name, schema, options, .. } = new;
     let (name, schema, indexes) = (name.clone(), schema.clone(), options.indexes.clone());
-    TableChange { name, schema, indexes }
+    TableChange { name, schema, added: added.to_vec(), indexes }
 }
 
-/// Copies all rows of a table, or checks them.
-fn run_over_rows(
+/// Copies all rows of a table, or checks them, or computes the value of a new column.
+pub(super) fn run_over_rows(
     copy: &Prepared,
     binder: &Binder<'_>,
     transaction: &mut Transaction,
     began: &Began,
-) -> Result<(), ApplyError> {
+) -> Result<Ran, ApplyError> {
     let around = copy.surroundings(&[], began.clone())?;
     let around = around.unwrap_or_else(|_| Surroundings::of_nothing(began.clone()));
     let how = How::serializable(binder.interrupt);
     let own = Own::of(transaction);
     match context::within(own, || run::run(copy, &around, transaction, how)) {
-        Ok(_) => Ok(()),
+        Ok(ran) => Ok(ran),
         Err(Stop::Transaction(end)) => Err(end.into()),
         Err(Stop::Error(error)) => Err(error.into()),
         Err(Stop::TooManyRows | Stop::Passed) => {

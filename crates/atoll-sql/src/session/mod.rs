@@ -1,5 +1,6 @@
 //! A session: sequential statements on a live database or on one snapshot.
 
+mod added;
 mod alone;
 mod alter;
 mod asking;

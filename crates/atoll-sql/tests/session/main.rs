@@ -23,6 +23,7 @@ mod lists;
 mod locks;
 mod messages;
 mod nested;
+mod new_columns;
 mod partitions;
 mod pgbench;
 mod prepared;

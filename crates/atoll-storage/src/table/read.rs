@@ -28,6 +28,12 @@ impl<M: Machine> Table<M> {
         self.barrier.load_value(slot, at, data_type, nullable, image)
     }
 
+    /// Whether a column holds texts or binaries.
+    #[inline]
+    pub fn is_view(&self, at: usize) -> bool {
+        self.shapes[at].is_view
+    }
+
     /// The plain column at a position, if there is one.
     #[inline]
     pub fn plain(&self, at: usize) -> Option<PlainColumn> {

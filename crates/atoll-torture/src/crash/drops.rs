@@ -22,9 +22,11 @@ const DROPS: i64 = -4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Create,
-    /// Gives the column, and an index of it, other names; the first time it makes the index.
+    /// Gives the column of texts, and an index of it, other names; the first time it makes the
+    /// index. Adds a column, in which all rows have the number of the transaction.
     Alter,
-    /// Sets all rows to the number of the transaction, and makes an entry.
+    /// Sets the texts of all rows by the number of the transaction, and makes an entry. The first
+    /// time it inserts the rows, with its number in the columns that were added.
     Fill,
     Drop,
     /// Makes an entry only.
@@ -38,8 +40,9 @@ pub struct Steps {
     steps: Vec<(i64, What)>,
 }
 
-/// What is left of a table: nothing, or the name of its column and its rows.
-type Left = Option<(String, Vec<(i64, String)>)>;
+/// What is left of a table: nothing, or the names of its columns behind the key, and its rows with
+/// the numbers in the columns that were added.
+type Left = Option<(Vec<String>, Vec<(i64, String, Vec<i64>)>)>;
 
 fn name(thread: u64) -> String {
     format!("dropped_{thread}")
@@ -48,6 +51,11 @@ fn name(thread: u64) -> String {
 /// The name of the column that one transaction has given it, or that it has had from the first.
 fn column(altered: Option<i64>) -> String {
     altered.map_or_else(|| "text".to_owned(), |altered| format!("text_{altered}"))
+}
+
+/// The column that a transaction has added.
+fn added_column(id: i64) -> Column {
+    Column::new(format!("added_{id}"), DataType::Int64)
 }
 
 /// The rows of a table that was created by one transaction and filled by another.
@@ -63,19 +71,26 @@ fn create(db: &Database, thread: u64, random: &mut Random) -> Result<Table> {
     db.create_table_with(&name(thread), Schema::new(columns, &["id"])?, &options)
 }
 
-/// Gives the column and its index these names.
-fn alter(session: &mut Session, table: &Table, column: &str) -> Result<()> {
-    let columns = vec![Column::new("id", DataType::Int64), Column::new(column, DataType::Text)];
-    let index = IndexSpec { name: column.into(), columns: vec![column.into()], unique: false };
+/// Alters a table, as the transaction `id`.
+fn alter(session: &mut Session, table: &Table, id: i64) -> Result<()> {
+    let column = column(Some(id));
+    let mut columns = table.schema().columns().to_vec();
+    columns[1].name.clone_from(&column);
+    columns.push(added_column(id));
+    let index = IndexSpec { name: column.clone(), columns: vec![column], unique: false };
     let schema = Schema::new(columns, &["id"])?;
-    let (name, added) = (table.name().to_owned(), Vec::new());
+    let (name, added) = (table.name().to_owned(), vec![Value::Int64(id)]);
     let to = TableChange { name, schema, added, indexes: vec![index] };
     let names_only = TableChange { indexes: Vec::new(), ..to.clone() };
     session.transaction(|tx| {
         // Under some schemes a transaction cannot make an index.
         match tx.alter_table(table, &to)? {
             Some(_) => Ok(()),
-            None => tx.alter_table(table, &names_only).map(drop),
+            None => {
+                let altered = tx.alter_table(table, &names_only)?;
+                assert!(altered.is_some(), "columns of one value need no copy");
+                Ok(())
+            }
         }
     })
 }
@@ -142,7 +157,7 @@ impl Steps {
         if exists && !is_dropped && random.below(2) > 0 {
             self.steps.push((id, What::Alter));
             let table = db.table(&name(self.thread))?;
-            alter(session, &table, &column(Some(id)))?;
+            alter(session, &table, id)?;
         }
         let created = Self::created(&self.steps);
         self.steps.push((id, if created.is_some() { What::Fill } else { What::Note }));
@@ -154,7 +169,10 @@ impl Steps {
                 for (key, text) in rows(*created, id) {
                     let (key, text) = (Value::Int64(key), Value::Text(text));
                     if !tx.update(table, std::slice::from_ref(&key), &[(1, text.clone())])? {
-                        tx.insert(table, &[key, text])?;
+                        let added = table.schema().columns().len() - 2;
+                        let added = std::iter::repeat_n(Value::Int64(id), added);
+                        let row: Vec<_> = [key, text].into_iter().chain(added).collect();
+                        tx.insert(table, &row)?;
                     }
                 }
             }
@@ -170,14 +188,22 @@ impl Steps {
         let (tables, name) = (Tables::find(db)?, name(self.thread));
         let table = db.table(&name).ok();
         let (left, noted) = db.transaction(|tx| {
-            let column = |table: &Table| table.schema().columns()[1].name.clone();
-            let mut left: Left = table.as_ref().map(|table| (column(table), Vec::new()));
+            let names = |table: &Table| {
+                table.schema().columns()[1..].iter().map(|column| column.name.clone()).collect()
+            };
+            let mut left: Left = table.as_ref().map(|table| (names(table), Vec::new()));
             for key in 0..8 {
                 let Some(table) = &table else { break };
                 let row = tx.read(table, &[Value::Int64(key)])?;
                 left.iter_mut().for_each(|(_, left)| match row.as_deref() {
-                    Some([_, Value::Text(text)]) => left.push((key, text.clone())),
-                    Some(row) => left.push((key, format!("{row:?}"))),
+                    Some([_, Value::Text(text), added @ ..]) => {
+                        let number = |value: &Value| match value {
+                            Value::Int64(number) => *number,
+                            _ => i64::MIN,
+                        };
+                        left.push((key, text.clone(), added.iter().map(number).collect()));
+                    }
+                    Some(row) => left.push((key, format!("{row:?}"), Vec::new())),
                     None => {}
                 });
             }
@@ -226,7 +252,23 @@ impl Steps {
         let created = Self::created(steps)?;
         let last = steps.iter().rev().find(|(_, what)| matches!(what, What::Create | What::Fill));
         let filled = last.filter(|(_, what)| *what == What::Fill);
+        let start = steps.iter().rposition(|(_, what)| *what == What::Create)?;
+        let since = &steps[start..];
+        let first = since.iter().position(|(_, what)| *what == What::Fill).unwrap_or(since.len());
+        // A column that was there before the rows has the number of the transaction that has
+        // inserted them.
+        let altered = since.iter().enumerate().filter(|(_, (_, what))| *what == What::Alter);
+        let (mut names, mut numbers) = (vec![column(Self::altered(steps))], Vec::new());
+        for (at, (id, _)) in altered {
+            names.push(added_column(*id).name);
+            numbers.push(if at < first {
+                since.get(first).map_or(*id, |(id, _)| *id)
+            } else {
+                *id
+            });
+        }
         let rows = filled.map_or(Vec::new(), |(filled, _)| rows(created, *filled));
-        Some((column(Self::altered(steps)), rows))
+        let rows = rows.into_iter().map(|(key, text)| (key, text, numbers.clone())).collect();
+        Some((names, rows))
     }
 }

@@ -61,8 +61,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         }
         self.undo.each(|table, row, replaced| {
             let Replaced::Value { column, start } = replaced else { return };
-            let columns = tables.table(table).schema().columns();
-            if columns[usize::from(column)].data_type.is_view() && heap_place(&start).is_some() {
+            let is_view = tables.table(table).is_view(column.into());
+            if is_view && heap_place(&start).is_some() {
                 garbage.retire_value(stamp, name(table), row, replaced);
             }
         });

@@ -158,7 +158,8 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
                 }
             }
         } else {
-            for (column, plain) in edits.cells(at) {
+            let columns = context.table.schema().columns().len();
+            for (column, plain) in edits.cells(at).filter(|(column, _)| *column < columns) {
                 redo::cell(out, column, plain);
             }
         }
@@ -176,7 +177,10 @@ fn write_down_stored<S: Scheme<M>, M: Machine>(
     let (is_present, serial) = (context.table.is_present(row), context.table.serial());
     let RedoWriter { redo, value, .. } = record;
     match replaced {
-        Replaced::Value { column, .. } if is_present => {
+        // The transaction may have taken back a column that it had added.
+        Replaced::Value { column, .. }
+            if is_present && usize::from(column) < context.table.schema().columns().len() =>
+        {
             let out = redo.part(context.tablespace);
             let begun = redo::begin(out, serial, row, Kind::Update);
             put_stored(context, row, column.into(), value, out);

@@ -51,11 +51,10 @@ impl Binder<'_> {
         &self,
         old: &Table,
         new: &Table,
+        values: Vec<Expr>,
         unchecked: &[String],
     ) -> Result<Prepared, SqlError> {
-        let columns = old.schema().visible().iter();
-        let values = columns.map(|one| Expr::Identifier(Ident::with_quote('"', &one.name)));
-        self.copied((old, new), values.collect(), (unchecked, false)).map_err(refused)
+        self.copied((old, new), values, (unchecked, false)).map_err(refused)
     }
 
     fn copied(
