@@ -13,6 +13,11 @@
 //! rows of "kept" and 80 of "late". Behind it one transaction has dropped "late", created another
 //! of that name with 40 rows, and deleted every tenth row of "kept"; "last" came and went, and
 //! "end" has 30 rows.
+//!
+//! `fixtures/format-7` has two tablespaces. The checkpoint has 150 rows of "first" and 80 of
+//! "second"; "third" has 60 in the log. Behind the checkpoint one transaction has renamed "second",
+//! a column of it and its index, and deleted every tenth row; one has dropped the index of "third"
+//! and added 30 rows; and every tenth row of "first" is deleted.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
@@ -225,4 +230,66 @@ fn a_folder_of_format_6_opens_and_its_tables_are_altered() {
     db.checkpoint().unwrap();
     drop(db);
     check_kept(&open());
+}
+
+/// Rows of the tables of the folder of format 7: their name, the name in their texts, their number,
+/// the names of their last column and of their index.
+type Altered = (&'static str, &'static str, i64, &'static str, Option<&'static str>);
+const ALTERED: [Altered; 3] = [
+    ("first", "first", 150, "n", Some("by_name")),
+    ("renamed", "second", 80, "number", Some("by_number")),
+    ("third", "third", 90, "n", None),
+];
+
+fn altered_row(table: &str, named: &str, id: i64) -> Option<Vec<Value>> {
+    let name = match id % 3 {
+        0 => Value::Null,
+        1 => Value::Text(format!("{named} {id}")),
+        _ => Value::Text(format!("a long name in {named}, of number {id}")),
+    };
+    let row = vec![id.into(), name, Value::Int32((id % 7) as i32)];
+    (table == "third" || id % 10 != 0).then_some(row)
+}
+
+#[test]
+fn a_folder_of_format_7_opens_and_its_tables_get_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    copy("format-7", 64 << 10, folder.path());
+    let open = || Database::open(folder.path(), DatabaseOptions::default()).unwrap();
+    let check = |db: &Database, more: &[Value]| {
+        for (name, named, rows, column, index) in ALTERED {
+            let table = db.table(name).unwrap();
+            assert_eq!(table.schema().columns()[2].name, column, "{name}");
+            let indexes: Vec<_> = table.indexes().into_iter().map(|index| index.name).collect();
+            assert!(indexes.iter().map(String::as_str).eq(index), "{name}: {indexes:?}");
+            db.transaction(|tx| {
+                for id in 0..rows {
+                    let expected = altered_row(name, named, id).map(|row| [&row, more].concat());
+                    assert_eq!(tx.read(&table, &[id.into()])?, expected, "{name} {id}");
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+    };
+    let db = open();
+    check(&db, &[]);
+    for (name, ..) in ALTERED {
+        let table = db.table(name).unwrap();
+        let column = atoll::Column::new("added", atoll::DataType::Int64);
+        let to = TableChange {
+            name: name.to_owned(),
+            schema: table.schema().with_columns([column].into_iter()).unwrap(),
+            added: vec![Value::Int64(7)],
+            indexes: table.indexes(),
+        };
+        let altered = db.transaction(|tx| tx.alter_table(&table, &to)).unwrap();
+        altered.expect("the rows have one value in the column");
+    }
+    drop(db);
+    let db = open();
+    check(&db, &[Value::Int64(7)]);
+    db.checkpoint().unwrap();
+    drop(db);
+    check(&open(), &[Value::Int64(7)]);
 }

@@ -143,7 +143,8 @@ pub(super) fn index(engine: &Engine, threads: usize, progress: &OpenPart) -> Res
             let section = member.enter();
             from = table.widen(Change::forward(section.inside()), segment)?;
         }
-        if table.check_alteration(table.name(), table.schema()).is_err() {
+        let schema = table.schema();
+        if !table.fits(schema) || schema.columns().len() > table.stored_columns() {
             let found = "the log lacks a column of it".to_owned();
             let expected = "rows of its schema".to_owned();
             let file = format!("table {} in the log", table.serial().0);
