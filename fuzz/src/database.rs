@@ -120,8 +120,12 @@ fn create(db: &Database, at: usize) {
         Column::new("count", DataType::Int32),
         Column::nullable("flag", DataType::Bool),
     ];
-    let indexes =
-        vec![IndexSpec { name: "by_count".into(), columns: vec!["count".into()], unique: false }];
+    let indexes = vec![IndexSpec {
+        name: "by_count".into(),
+        columns: vec!["count".into()],
+        unique: false,
+        nulls_not_distinct: false,
+    }];
     let tablespace = Some(at as u32);
     let options = TableOptions { indexes, tablespace, ..TableOptions::default() };
     let schema = Schema::new(columns, &["id"]).unwrap();

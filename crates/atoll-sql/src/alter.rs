@@ -25,6 +25,7 @@ pub(crate) use self::values::cast;
 use self::values::{as_it_was, keeps_values, one_direction};
 use crate::ddl::NewTable;
 use crate::declared::Declared;
+use crate::declared::domain::Domain;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
 use crate::names;
@@ -78,7 +79,7 @@ impl Alteration {
                 self.shape.add_column(column_def)?;
                 if let Some(added) = self.shape.columns.last_mut() {
                     // Rows that are there get the default of now.
-                    let default = self.shape.rules.default_of(&added.column.name).cloned();
+                    let default = self.shape.rules.first_value(&added.column.name)?;
                     added.using = Some(default.unwrap_or_else(|| Expr::value(SqlValue::Null)));
                 }
                 Ok(())
@@ -135,8 +136,6 @@ impl Alteration {
             "INCLUDE"
         } else if create.predicate.is_some() {
             "WHERE"
-        } else if create.nulls_distinct == Some(false) {
-            "NULLS NOT DISTINCT"
         } else if !create.index_options.is_empty() || !create.alter_options.is_empty() {
             "an option"
         } else {
@@ -148,7 +147,9 @@ impl Alteration {
         }
         let name = create.name.as_ref().map(index_name).transpose()?;
         let name = name.map(|(name, _)| scope.bare(&name).to_owned());
-        self.shape.create_index(name, &one_direction(&create.columns)?, create.unique)
+        // As in PostgreSQL it means nothing for an index that is not unique.
+        let how = (create.unique, create.unique && create.nulls_distinct == Some(false));
+        self.shape.create_index(name, &one_direction(&create.columns)?, how)
     }
 
     /// Drops an index.
@@ -234,6 +235,12 @@ impl Alteration {
                 replace_text(default, label, name);
             }
         }
+    }
+
+    /// A domain has become another one, perhaps with rules that rows have not been checked for.
+    pub(crate) fn change_domain(&mut self, old: &str, new: &Domain, checks_rows: bool) {
+        self.shape.rules.change_domain(old, new);
+        self.adds_check |= checks_rows;
     }
 
     /// Drops the foreign keys of these names.

@@ -267,7 +267,6 @@ mod tests {
             "CREATE TABLE t (a int, PRIMARY KEY (a DESC))",
             "CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE DEFERRABLE)",
             "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b) DEFERRABLE)",
-            "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE NULLS NOT DISTINCT (b))",
             "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b DESC))",
             "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b NULLS FIRST))",
             "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b + 1))",

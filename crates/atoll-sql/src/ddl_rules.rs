@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use atoll::{DataType, IndexSpec, Schema};
 use sqlparser::ast::{Expr, Ident, Spanned, visit_expressions, visit_expressions_mut};
 
+use crate::declared::domain::Domain;
 use crate::declared::{Check, Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{Child, Written};
@@ -29,6 +30,7 @@ pub(crate) struct Rules {
     /// The columns that are numbered, and whether they always are.
     identities: BTreeMap<String, bool>,
     checks: Vec<(Option<String>, Expr)>,
+    domains: BTreeMap<String, Domain>,
     /// Those that the table has already, and new ones.
     foreign_keys: Vec<ForeignKey>,
     written: Vec<Written>,
@@ -79,6 +81,7 @@ impl Rules {
     /// Adds what another table says about its rows, which calls itself by the first name.
     pub(crate) fn add_like(&mut self, mut other: Self, including: Including, names: (&str, &str)) {
         other.rename_table(names.0, names.1);
+        self.domains.append(&mut other.domains);
         if including.defaults {
             // A sequence of a numbered column is its own.
             let others = other.defaults.into_iter();
@@ -168,8 +171,8 @@ impl Rules {
     /// # Errors
     /// An expression cannot be parsed.
     pub(crate) fn of(declared: &Declared) -> Result<Self, SqlError> {
-        let Declared { defaults, generated, identities, checks, foreign_keys } = declared;
-        let identities = identities.clone();
+        let Declared { defaults, generated, identities, domains, checks, foreign_keys } = declared;
+        let (identities, domains) = (identities.clone(), domains.clone());
         let of_column = |(column, text): (&String, &String)| -> Result<_, SqlError> {
             Ok((column.clone(), expression(text)?))
         };
@@ -180,12 +183,38 @@ impl Rules {
         let defaults = defaults.collect::<Result<_, SqlError>>()?;
         let checks = checks.collect::<Result<_, SqlError>>()?;
         let (foreign_keys, written) = (foreign_keys.clone(), Vec::new());
-        Ok(Self { defaults, generated, identities, checks, foreign_keys, written })
+        Ok(Self { defaults, generated, identities, checks, domains, foreign_keys, written })
     }
 
     /// The default of a column.
     pub(crate) fn default_of(&self, column: &str) -> Option<&Expr> {
         self.defaults.iter().find(|(other, _)| other == column).map(|(_, expr)| expr)
+    }
+
+    /// The value that rows get for a column that is added.
+    ///
+    /// # Errors
+    /// The default of its domain cannot be parsed.
+    pub(crate) fn first_value(&self, column: &str) -> Result<Option<Expr>, SqlError> {
+        let of_domain = || self.domains.get(column)?.default.as_deref();
+        match self.default_of(column) {
+            Some(default) => Ok(Some(default.clone())),
+            None => of_domain().map(expression).transpose(),
+        }
+    }
+
+    /// A column is one of a domain, or of none.
+    pub(crate) fn set_domain(&mut self, column: &str, domain: Option<Domain>) {
+        match domain {
+            Some(domain) => drop(self.domains.insert(column.to_owned(), domain)),
+            None => drop(self.domains.remove(column)),
+        }
+    }
+
+    /// A domain has become another one.
+    pub(crate) fn change_domain(&mut self, old: &str, new: &Domain) {
+        let of = self.domains.values_mut().filter(|domain| domain.name == old);
+        of.for_each(|domain| domain.clone_from(new));
     }
 
     /// The default of a column, to be changed.
@@ -204,6 +233,7 @@ impl Rules {
     pub(crate) fn drop_column(&mut self, column: &str) {
         self.drop_default(column);
         self.drop_generated(column);
+        self.domains.remove(column);
         let names_it = |expr: &Expr| columns(expr).iter().any(|ident| names::fold(ident) == column);
         self.checks.retain(|(_, condition)| !names_it(condition));
         self.foreign_keys.retain(|key| !key.columns.iter().any(|one| one == column));
@@ -218,6 +248,9 @@ impl Rules {
         }
         if let Some(always) = self.identities.remove(old) {
             self.identities.insert(new.to_owned(), always);
+        }
+        if let Some(domain) = self.domains.remove(old) {
+            self.domains.insert(new.to_owned(), domain);
         }
         let of_keys = self.foreign_keys.iter_mut().flat_map(|key| {
             let ForeignKey { columns, on_delete_columns, .. } = key;
@@ -298,8 +331,8 @@ impl Rules {
         new_sequences: &[String],
     ) -> Result<Schema, SqlError> {
         let bare = binder.scope.bare(table);
-        let (foreign_keys, identities) = (self.foreign_keys, self.identities);
-        let mut declared = Declared { foreign_keys, identities, ..Declared::default() };
+        let Self { foreign_keys, identities, domains, .. } = self;
+        let mut declared = Declared { foreign_keys, identities, domains, ..Declared::default() };
         for (column, expr) in self.defaults {
             let at = schema.position(&column).unwrap_or_default();
             match eval::constant(&expr) {

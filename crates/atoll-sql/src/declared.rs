@@ -1,9 +1,11 @@
 //! What SQL declares of a table beyond its columns and keys: the values of columns that an `INSERT`
-//! does not name, columns that are computed, conditions for rows, and foreign keys.
+//! does not name, columns that are computed, domains, conditions for rows, and foreign keys.
 //!
 //! The storage keeps it with the schema as a text that it does not read: JSON, in which expressions
 //! are SQL. `DECLARED-1`: a text with a part that this version does not know is refused, so that no
 //! constraint is ever passed over.
+
+pub mod domain;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +13,7 @@ use atoll::Schema;
 use serde::{Deserialize, Serialize};
 use sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
 
+use self::domain::Domain;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::foreign_key::ForeignKey;
 use crate::parse;
@@ -30,6 +33,9 @@ pub struct Declared {
     /// sequences; whether they always are.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<String, bool>,
+    /// The domains of columns, each with all of its definition.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub domains: BTreeMap<String, Domain>,
     /// Conditions of which none may be false for a row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
@@ -39,7 +45,7 @@ pub struct Declared {
 }
 
 /// A condition for rows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
     /// The name of the constraint, unique in its table.
@@ -78,7 +84,7 @@ impl Declared {
 
     /// Whether a column has a value where none is given.
     pub fn has_value(&self, column: &str) -> bool {
-        self.defaults.contains_key(column) || self.generated.contains_key(column)
+        self.default_text(column).is_some() || self.generated.contains_key(column)
     }
 
     /// Whether a constraint has this name.
@@ -87,12 +93,18 @@ impl Declared {
             || self.foreign_keys.iter().any(|key| key.name == name)
     }
 
-    /// The default of a column.
+    /// The default of a column, perhaps that of its domain.
+    fn default_text(&self, column: &str) -> Option<&String> {
+        let of_domain = || self.domains.get(column)?.default.as_ref();
+        self.defaults.get(column).or_else(of_domain)
+    }
+
+    /// The same as an expression.
     ///
     /// # Errors
     /// It cannot be parsed.
     pub(crate) fn default_of(&self, column: &str) -> Result<Option<Expr>, SqlError> {
-        let default = self.defaults.get(column).map(|text| expression(text)).transpose()?;
+        let default = self.default_text(column).map(|text| expression(text)).transpose()?;
         Ok(default.map(|mut default| {
             sequence_names::with_schemas(&mut default);
             default

@@ -176,6 +176,45 @@ impl SchemaProvider for LiveSchema {
     }
 }
 
+/// A catalog of nothing but [`FOUND`].
+#[derive(Debug, Clone)]
+pub(crate) struct OnlyFound(pub(crate) SchemaRef);
+
+impl CatalogProvider for OnlyFound {
+    fn schema_names(&self) -> Vec<String> {
+        vec![schemas::PUBLIC.to_owned()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        (name == schemas::PUBLIC).then(|| Arc::new(self.clone()) as Arc<dyn SchemaProvider>)
+    }
+}
+
+impl SchemaProvider for OnlyFound {
+    fn table_names(&self) -> Vec<String> {
+        vec![FOUND.to_owned()]
+    }
+
+    fn table<'a, 'b, 'c>(
+        &'a self,
+        name: &'b str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Arc<dyn TableProvider>>>> + Send + 'c>>
+    where
+        'a: 'c,
+        'b: 'c,
+        Self: 'c,
+    {
+        let schema = Arc::clone(&self.0);
+        let found = LiveTable { table: None, given: Some(1), schema };
+        let table = (name == FOUND).then(|| Arc::new(found) as Arc<dyn TableProvider>);
+        Box::pin(ready(Ok(table)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        name == FOUND
+    }
+}
+
 /// A table as statements are bound to it.
 pub(crate) struct LiveTable {
     /// `None` for a table of a snapshot, and for [`FOUND`].

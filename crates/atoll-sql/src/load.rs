@@ -189,7 +189,7 @@ impl Source {
             for spec in self.table.indexes().into_iter().filter(|spec| spec.unique) {
                 let columns = spec.columns.iter().filter_map(|name| schema.position(name));
                 let index = self.table.index(&spec.name).map_err(SqlError::from)?;
-                unique.push((index, columns.collect()));
+                unique.push(((index, spec.nulls_not_distinct), columns.collect()));
             }
         }
         let loaded = Loaded::default();
@@ -204,7 +204,8 @@ pub(crate) struct Inserter<'s> {
     interrupt: &'s Interrupt,
     /// Unique indexes. Conflicting rows are searched for before each insert: the transaction cannot
     /// continue after a conflict that the insert itself finds.
-    unique: Vec<(Index, Vec<usize>)>,
+    /// With whether NULL equals NULL in them.
+    unique: Vec<((Index, bool), Vec<usize>)>,
     /// Keeps foreign keys, if there are some.
     loading: Option<Loading<'s>>,
     /// The outcome so far.
@@ -233,7 +234,8 @@ impl Sink for Inserter<'_> {
         let conflict = self.source.options.on_conflict;
         let table = &self.source.table;
         let mut taken = false;
-        for (index, columns) in &self.unique {
+        for ((index, nulls_not_distinct), columns) in &self.unique {
+            let index = (index, *nulls_not_distinct);
             taken = taken || has_row(transaction, index, columns, row)?;
         }
         if !taken {
@@ -275,12 +277,13 @@ impl Sink for Inserter<'_> {
 /// Whether a table has a row with the values that a new row has in a unique index.
 fn has_row(
     transaction: &mut Transaction,
-    index: &Index,
+    (index, nulls_not_distinct): (&Index, bool),
     columns: &[usize],
     row: &[Value],
 ) -> Result<bool, ApplyError> {
     let values: Vec<Value> = columns.iter().map(|at| row[*at].clone()).collect();
-    if values.contains(&Value::Null) {
+    // NULL equals nothing, as a rule.
+    if values.contains(&Value::Null) && !nulls_not_distinct {
         return Ok(false);
     }
     let mut found = false;

@@ -23,6 +23,7 @@ use crate::object_syntax;
 use crate::question_marks;
 use crate::sequence_syntax as sequences;
 use crate::wording::sentence;
+use crate::{domain_syntax, nulls_syntax};
 
 /// Deepest recursion of the parser, beyond what `depth` lets through.
 const NESTING_MAX: usize = 1024;
@@ -99,6 +100,8 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     if let Some(parsed) = object_syntax::comment_on_constraint(&tokens) {
         return parsed.map_err(placed);
     }
+    let domain = domain_syntax::take(&mut tokens);
+    nulls_syntax::replace(&mut tokens);
     let alters_view = object_syntax::take_alter_view(&mut tokens);
     let table_of_query = object_syntax::take_table_of_query(&mut tokens);
     if let Some(parsed) = sequences::statement(&tokens) {
@@ -125,6 +128,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     }
     sequences::give_sequence_names(&mut parsed, identities);
     object_syntax::give_table_of_query(&mut parsed, table_of_query);
+    domain_syntax::mark(&mut parsed, domain);
     if let Statement::AlterTable(alter) = &mut parsed
         && alters_view
     {

@@ -3,16 +3,20 @@
 //! A running query holds the snapshot, and no lease outlives it unless the rows that it returned
 //! still refer to the snapshot's bytes.
 
+mod checked;
+mod domains;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atoll::Snapshot;
-use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::sql::parser::Statement as PlannedStatement;
 use sqlparser::ast::{ObjectName, Statement, visit_relations};
 
+use self::domains::resolved;
 use crate::engine::{Engine, Guards, NowIsAParameter, engine};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
@@ -23,7 +27,7 @@ use crate::provider::SnapshotCatalog;
 use crate::result::QueryResult;
 use crate::rules::prepare;
 use crate::stream::{Ahead, QueryStream, Work};
-use crate::user_types::{UserType, resolve};
+use crate::user_types::UserType;
 use crate::view::{View, expand};
 use crate::{clauses, depth, sequence, watch};
 
@@ -58,9 +62,10 @@ pub(crate) fn start(
     let engine = engine()?;
     let start = |mut statement| {
         check(&engine, &mut statement, &snapshot.tables())?;
-        resolve::statement(&mut statement, &|name| type_in(snapshot, name))?;
-        let account = Account::default();
-        start_on(&engine, snapshot, statement, (interrupt, &account), (Guards::With, Ahead::Few))
+        let find = |name: &str| type_in(snapshot, name);
+        let rules = resolved(&mut statement, (&find, interrupt))?;
+        let (account, how) = (Account::default(), (Guards::With, Ahead::Few));
+        start_on(&engine, snapshot, (statement, &rules), (interrupt, &account), how)
     };
     match with_views(&mut statement, snapshot)? {
         true => depth::with_room(|| start(statement)),
@@ -107,8 +112,10 @@ fn bind_plain(
     interrupt: &Interrupt,
 ) -> Result<LogicalPlan, SqlError> {
     check(engine, &mut statement, &catalog.known())?;
-    resolve::statement(&mut statement, &|name| catalog.user_type(name))?;
+    let find = |name: &str| catalog.user_type(name);
+    let rules = resolved(&mut statement, (&find, interrupt))?;
     let mut settings = engine.settings(Arc::new(catalog), Guards::Without);
+    register(&mut settings, &rules)?;
     settings.add_analyzer_rule(Arc::new(NowIsAParameter));
     let plan = async move { Ok(settings.optimize(&logical(&settings, statement).await?)?) };
     engine.plan(plan, interrupt)
@@ -134,10 +141,10 @@ fn run_plain(
     interrupt: &Interrupt,
 ) -> Result<QueryResult, SqlError> {
     check(engine, &mut statement, &snapshot.tables())?;
-    resolve::statement(&mut statement, &|name| type_in(snapshot, name))?;
+    let rules = resolved(&mut statement, (&|name| type_in(snapshot, name), interrupt))?;
     let attempt = |statement: Statement, guards: Guards| {
-        let account = Account::default();
-        start_on(engine, snapshot, statement, (interrupt, &account), (guards, Ahead::All))
+        let (account, how) = (Account::default(), (guards, Ahead::All));
+        start_on(engine, snapshot, (statement, &rules), (interrupt, &account), how)
             .and_then(QueryStream::collect)
             .inspect_err(|_| settle(&account))
     };
@@ -156,12 +163,13 @@ fn run_plain(
 fn start_on(
     engine: &Engine,
     snapshot: &Snapshot,
-    statement: Statement,
+    (statement, rules): (Statement, &[ScalarUDF]),
     (interrupt, account): (&Interrupt, &Account),
     (guards, ahead): (Guards, Ahead),
 ) -> Result<QueryStream, SqlError> {
     let catalog = Arc::new(SnapshotCatalog::of(snapshot.clone()));
-    let settings = engine.settings(catalog, guards);
+    let mut settings = engine.settings(catalog, guards);
+    register(&mut settings, rules)?;
     let context = Arc::new(account.context(&settings));
     let asking = sequence::context::current();
     let planning = async move {
@@ -175,6 +183,14 @@ fn start_on(
     let plan = watch::joins(plan, &flag)?;
     let work = Work { plan, context, snapshot: snapshot.clone(), flag };
     Ok(QueryStream::start(engine.threads(), work, interrupt.clone(), ahead))
+}
+
+/// Makes functions known to the planner of one query.
+fn register(settings: &mut SessionState, functions: &[ScalarUDF]) -> Result<(), SqlError> {
+    for function in functions {
+        settings.register_udf(Arc::new(function.clone()))?;
+    }
+    Ok(())
 }
 
 /// The type of a name in a snapshot.

@@ -1,6 +1,9 @@
-//! Names as SQL takes them.
+//! Names as SQL takes them, and calls of functions.
 
-use sqlparser::ast::{Expr, Ident, SelectItem, SetExpr, Statement};
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, SelectItem, SetExpr, Statement,
+};
 use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
 use sqlparser::tokenizer::Token;
 
@@ -34,6 +37,23 @@ fn is_plain(name: &str) -> bool {
     let SetExpr::Select(select) = *query.body else { return false };
     matches!(select.projection.as_slice(),
         [SelectItem::UnnamedExpr(Expr::Identifier(ident))] if ident.value == name)
+}
+
+/// The call of a function as a statement has it.
+pub(crate) fn written<const N: usize>(name: &str, arguments: [Expr; N]) -> Expr {
+    let argument = |side| FunctionArg::Unnamed(FunctionArgExpr::Expr(side));
+    let args = arguments.map(argument).into();
+    let args = FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::with_quote('"', name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(args),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
 
 #[cfg(test)]

@@ -263,6 +263,7 @@ impl Resolver<'_> {
             Statement::CreateView(create) => self.new_name(&mut create.name),
             Statement::CreateType { name, .. } => self.new_name(name),
             Statement::AlterType(alter) => self.relation(&mut alter.name),
+            Statement::DropDomain(drop) => self.relation(&mut drop.name),
             Statement::AlterTable(alter) => self.alter(alter),
             Statement::CreateIndex(create) => {
                 self.relation(&mut create.table_name)?;

@@ -56,6 +56,8 @@ pub(crate) struct ShapeIndex {
     pub(crate) name: Option<String>,
     pub(crate) columns: Vec<String>,
     pub(crate) unique: bool,
+    /// NULL equals NULL, where it is unique.
+    nulls_not_distinct: bool,
     /// What the name of one without a name ends with.
     suffix: &'static str,
 }
@@ -101,7 +103,8 @@ impl TableShape {
     /// # Errors
     /// Clauses that are not supported; a second primary key, or a second column of the name.
     pub(crate) fn add_column(&mut self, definition: &ColumnDef) -> Result<(), SqlError> {
-        let Described { column, is_key, unique, numbered } = column(definition, &mut self.rules)?;
+        let Described { column, is_key, unique, nulls_not_distinct, numbered } =
+            column(definition, &mut self.rules)?;
         let span = definition.name.span;
         if self.columns.iter().any(|other| other.column.name == column.name) {
             let message = format!("column \"{}\" is named twice", column.name);
@@ -116,6 +119,9 @@ impl TableShape {
         if let Some(name) = unique {
             check_key(column.data_type).map_err(|error| error.at(span))?;
             self.add_index(name, vec![column.name.clone()], true);
+            if let Some(index) = self.indexes.last_mut() {
+                index.nulls_not_distinct = nulls_not_distinct;
+            }
         }
         self.numbered.extend(numbered);
         self.columns.push(ShapeColumn { column, origin: None, using: None });
@@ -191,9 +197,9 @@ impl TableShape {
             return Ok(());
         }
         let of_key = |index: &ShapeIndex| index.columns == key && !index.unique;
-        for ShapeIndex { columns, unique, .. } in indexes.into_iter().filter(|one| !of_key(one)) {
-            let suffix = if unique { "key" } else { "idx" };
-            self.indexes.push(ShapeIndex { name: None, columns, unique, suffix });
+        for index in indexes.into_iter().filter(|one| !of_key(one)) {
+            let suffix = if index.unique { "key" } else { "idx" };
+            self.indexes.push(ShapeIndex { name: None, suffix, ..index });
         }
         if key.is_empty() {
             return Ok(());
@@ -236,6 +242,10 @@ impl TableShape {
                 let name = unique.name.as_ref().or(unique.index_name.as_ref()).map(names::fold);
                 let columns = self.named(&unique.columns)?;
                 self.add_index(name, columns, true);
+                if let Some(index) = self.indexes.last_mut() {
+                    index.nulls_not_distinct =
+                        unique.nulls_distinct == NullsDistinctOption::NotDistinct;
+                }
             }
             TableConstraint::Index(index) => {
                 let name = index.name.as_ref().map(names::fold);
@@ -249,7 +259,8 @@ impl TableShape {
 
     /// Adds an index; one without a name gets that of a constraint.
     pub(crate) fn add_index(&mut self, name: Option<String>, columns: Vec<String>, unique: bool) {
-        self.indexes.push(ShapeIndex { name, columns, unique, suffix: "key" });
+        let (nulls_not_distinct, suffix) = (false, "key");
+        self.indexes.push(ShapeIndex { name, columns, unique, nulls_not_distinct, suffix });
     }
 
     /// Adds an index of `CREATE INDEX`.
@@ -260,10 +271,10 @@ impl TableShape {
         &mut self,
         name: Option<String>,
         columns: &[IndexColumn],
-        unique: bool,
+        (unique, nulls_not_distinct): (bool, bool),
     ) -> Result<(), SqlError> {
-        let columns = self.named(columns)?;
-        self.indexes.push(ShapeIndex { name, columns, unique, suffix: "idx" });
+        let (columns, suffix) = (self.named(columns)?, "idx");
+        self.indexes.push(ShapeIndex { name, columns, unique, nulls_not_distinct, suffix });
         Ok(())
     }
 
@@ -344,7 +355,8 @@ impl TableShape {
             let name = is_free.then_some(name);
             // The key is unique already, by its hash.
             let columns = key.clone();
-            self.indexes.push(ShapeIndex { name, columns, unique: false, suffix: "key" });
+            let (unique, nulls_not_distinct, suffix) = (false, false, "key");
+            self.indexes.push(ShapeIndex { name, columns, unique, nulls_not_distinct, suffix });
         }
         let key: Vec<&str> = key.iter().map(String::as_str).collect();
         let schema = match key.is_empty() {
@@ -396,15 +408,16 @@ impl TableShape {
 
 impl ShapeIndex {
     fn of(index: IndexSpec) -> Self {
-        let IndexSpec { name, columns, unique } = index;
-        Self { name: Some(name), columns, unique, suffix: "key" }
+        let IndexSpec { name, columns, unique, nulls_not_distinct } = index;
+        Self { name: Some(name), columns, unique, nulls_not_distinct, suffix: "key" }
     }
 }
 
 /// Indexes with their names; an unnamed one gets PostgreSQL's, with a number if it is taken.
 fn index_specs(table: &str, indexes: Vec<ShapeIndex>) -> Vec<IndexSpec> {
     let mut taken: Vec<String> = indexes.iter().filter_map(|index| index.name.clone()).collect();
-    let specs = indexes.into_iter().map(|ShapeIndex { name, columns, unique, suffix }| {
+    let specs = indexes.into_iter().map(|index| {
+        let ShapeIndex { name, columns, unique, nulls_not_distinct, suffix } = index;
         let name = name.unwrap_or_else(|| {
             let usual = format!("{table}_{}_{suffix}", columns.join("_"));
             let others = (1..).map(|number| format!("{usual}{number}"));
@@ -413,7 +426,7 @@ fn index_specs(table: &str, indexes: Vec<ShapeIndex>) -> Vec<IndexSpec> {
             taken.push(free.clone());
             free
         });
-        IndexSpec { name, columns, unique }
+        IndexSpec { name, columns, unique, nulls_not_distinct }
     });
     specs.collect()
 }
@@ -429,9 +442,6 @@ fn plain(constraint: &TableConstraint) -> TableConstraint {
         TableConstraint::Unique(unique) => {
             (unique.index_type, unique.index_options) = (None, Vec::new());
             unique.characteristics = None;
-            if unique.nulls_distinct == NullsDistinctOption::NotDistinct {
-                unique.nulls_distinct = NullsDistinctOption::None;
-            }
         }
         _ => {}
     }

@@ -7,6 +7,7 @@ use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType as SqlType, ExactNumberInfo, TimezoneInfo,
 };
 
+use crate::domain_type;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::json::Form;
 use crate::{enums, lengths};
@@ -65,9 +66,10 @@ pub(crate) fn column_type(name: &SqlType) -> Result<DataType, SqlError> {
         SqlType::Binary(Some(width)) => {
             DataType::FixedBinary(u32::try_from(*width).unwrap_or(u32::MAX))
         }
-        other => match enums::of_marked(other) {
-            Some(labels) => DataType::Enum(labels),
-            None => return Err(unknown(other)),
+        other => match (enums::of_marked(other), domain_type::of_marked(other)) {
+            (Some(labels), _) => DataType::Enum(labels),
+            (None, Some((_, below))) => column_type(&below)?,
+            (None, None) => return Err(unknown(other)),
         },
     })
 }
@@ -194,7 +196,7 @@ fn decimal(info: &ExactNumberInfo) -> Result<DataType, SqlError> {
 const TYPES: &str = "the types are smallint, integer, bigint, real, double precision, boolean, \
                      date, timestamp, timestamptz, time, interval, decimal(p,s), text, \
                      varchar(n), char(n), uuid, json, jsonb, bytea, binary(n), those of CREATE \
-                     TYPE, and arrays such as integer[]";
+                     TYPE and CREATE DOMAIN, and arrays such as integer[]";
 
 /// The error for a type that no column can have.
 fn unknown(name: &SqlType) -> SqlError {

@@ -129,10 +129,9 @@ impl<M: Machine> Ground<M> {
         let names = ["id", "version", "place", "mark", "amount", "stamp", "name", "named"];
         let columns = names.map(|name| Column::new(name, DataType::Int64));
         let schema = Schema::new(columns.to_vec(), &["id"]).map_err(|e| text(&e))?;
-        let index = |name: &str, column: &str, unique| IndexSpec {
-            name: name.to_owned(),
-            columns: vec![column.to_owned()],
-            unique,
+        let index = |name: &str, column: &str, unique| {
+            let (name, columns) = (name.to_owned(), vec![column.to_owned()]);
+            IndexSpec { name, columns, unique, nulls_not_distinct: false }
         };
         let mut indexes = vec![index("by_id", "id", false), index("by_place", "place", false)];
         if by_name != ByName::Missing {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! serial | tablespace | replicated | schema bytes | schema (atoll_storage::schema_codec) | indexes
-//! indexes = count | (unique | name bytes | name | columns | position × columns) × count
+//! indexes = count | (kind | name bytes | name | columns | position × columns) × count
 //! options = tablespace | replicated | indexes                        in the directory of tables
 //! ```
 //! Numbers are encoded as in [`atoll_storage::redo`]. The bytes come from a medium, so the decoder
@@ -52,7 +52,12 @@ pub fn encode_options(schema: &Schema, options: &TableOptions) -> Vec<u8> {
 fn encode_indexes(schema: &Schema, indexes: &[IndexSpec], out: &mut Vec<u8>) {
     number(out, indexes.len() as u64);
     for index in indexes {
-        number(out, index.unique.into());
+        let kind = match (index.unique, index.nulls_not_distinct) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
+        };
+        number(out, kind);
         number(out, index.name.len() as u64);
         out.extend(index.name.as_bytes());
         number(out, index.columns.len() as u64);
@@ -96,7 +101,12 @@ fn decode_indexes(input: &mut Input<'_>, schema: &Schema) -> Option<Vec<IndexSpe
         if indexes.len() == INDEXES_MAX {
             return None;
         }
-        let unique = flag(input)?;
+        let (unique, nulls_not_distinct) = match input.number()? {
+            0 => (false, false),
+            1 => (true, false),
+            2 => (true, true),
+            _ => return None,
+        };
         let len = input.number()?.try_into().ok()?;
         let name = String::from_utf8(input.take(len)?.to_vec()).ok()?;
         let mut columns = Vec::new();
@@ -107,7 +117,7 @@ fn decode_indexes(input: &mut Input<'_>, schema: &Schema) -> Option<Vec<IndexSpe
                 return None;
             }
         }
-        indexes.push(IndexSpec { name, columns, unique });
+        indexes.push(IndexSpec { name, columns, unique, nulls_not_distinct });
     }
     Some(indexes)
 }
@@ -134,6 +144,7 @@ mod tests {
             name: "by_name".into(),
             columns: vec!["name".into(), "id".into()],
             unique: true,
+            nulls_not_distinct: true,
         };
         let options = TableOptions { indexes: vec![index], replicated: true, tablespace: Some(3) };
         (Schema::new(columns, &["id"]).unwrap(), options)

@@ -312,6 +312,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             name: index.name.clone(),
             columns: index.columns.iter().map(|at| columns[*at].name.clone()).collect(),
             unique: index.unique,
+            nulls_not_distinct: index.nulls_not_distinct,
         });
         let (replicated, tablespace) = (context.replicated, Some(context.tablespace));
         TableOptions { indexes: specs.collect(), replicated, tablespace }

@@ -30,6 +30,8 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
     pub(crate) columns: Vec<usize>,
     pub(crate) key: Vec<KeyColumn>,
     pub(crate) unique: bool,
+    /// A key with NULL is one that no other row may have, too.
+    pub(crate) nulls_not_distinct: bool,
     /// All its columns are part of the primary key, so an update never moves a row in it.
     pub(crate) fixed: bool,
     /// The number of the definition that showed it, see [`Engine::shown`](crate::Engine); `None`
@@ -206,6 +208,7 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
             given_up: Arc::new(M::Word::new(0)),
             key: key.collect(),
             unique: spec.unique,
+            nulls_not_distinct: spec.nulls_not_distinct,
             fixed: columns.iter().all(|column| schema.is_in_key(*column)),
             columns,
             index: Arc::default(),
@@ -243,7 +246,7 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
         let mut unique = self.unique;
         for (column, key) in self.columns.iter().zip(&self.key) {
             rows.show(row, *column, |plain| {
-                unique &= plain.is_some();
+                unique &= plain.is_some() || self.nulls_not_distinct;
                 encode::encode_plain(*key, plain, out);
             });
         }
@@ -256,7 +259,7 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
         let mut unique = self.unique;
         for (column, key) in self.columns.iter().zip(&self.key) {
             row.show(*column, |plain| {
-                unique &= plain.is_some();
+                unique &= plain.is_some() || self.nulls_not_distinct;
                 encode::encode_plain(*key, plain, out);
             });
         }

@@ -10,8 +10,10 @@ pub struct IndexSpec {
     pub name: String,
     /// Names of its columns, in the order by which it sorts rows.
     pub columns: Vec<String>,
-    /// Whether no two rows may have the same values in these columns. NULL equals no value.
+    /// Whether no two rows may have the same values in these columns.
     pub unique: bool,
+    /// Whether NULL equals NULL for that; otherwise it equals no value.
+    pub nulls_not_distinct: bool,
 }
 
 impl IndexSpec {

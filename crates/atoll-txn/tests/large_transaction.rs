@@ -38,8 +38,12 @@ impl SchemeVisitor<Native> for Large {
         let engine = engine(scheme);
         let columns = ["id", "value"].map(|name| Column::new(name, DataType::Int64));
         let schema = Schema::new(columns.to_vec(), &["id"]).unwrap();
-        let by_value =
-            IndexSpec { name: "v".to_owned(), columns: vec!["value".to_owned()], unique: false };
+        let by_value = IndexSpec {
+            name: "v".to_owned(),
+            columns: vec!["value".to_owned()],
+            unique: false,
+            nulls_not_distinct: false,
+        };
         let options = TableOptions { indexes: vec![by_value], ..TableOptions::default() };
         let table = engine.create_table("t", schema, &options).unwrap();
         let mut worker = Attached::new(&engine).unwrap();

@@ -60,7 +60,12 @@ impl SchemeVisitor<Native> for Left {
         let engine = Pool::new(Arc::new(engine));
         let columns = ["id", "n"].map(|name| Column::new(name, DataType::Int64)).to_vec();
         let schema = Schema::new(columns, &["id"]).unwrap();
-        let by_n = IndexSpec { name: "n".into(), columns: vec!["n".into()], unique: false };
+        let by_n = IndexSpec {
+            name: "n".into(),
+            columns: vec!["n".into()],
+            unique: false,
+            nulls_not_distinct: false,
+        };
         let options = TableOptions { indexes: vec![by_n], ..TableOptions::default() };
         let table = engine.create_table("t", schema, &options).unwrap();
         let mut worker = Attached::new(&engine).unwrap();

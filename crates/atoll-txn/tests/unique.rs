@@ -28,7 +28,8 @@ fn row(id: i64, count: i64) -> [Value; 2] {
 /// worker.
 fn scene() -> (Arc<Here>, Arc<Table<Waiting>>, [Hand; 2]) {
     let columns = vec!["count".to_owned()];
-    let index = IndexSpec { name: "by_count".to_owned(), columns, unique: true };
+    let index =
+        IndexSpec { name: "by_count".to_owned(), columns, unique: true, nulls_not_distinct: false };
     let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
     let limit = SchemeOptions { lock_timeout_ns: 1000, ..SchemeOptions::default() };
     let (engine, table) = waiting::engine(DlDetect::<Waiting>::new(&limit), &options);

@@ -64,6 +64,7 @@ fn database_with(scheme: SchemeKind, indexed: &[&str]) -> (Database, Table) {
         name: (*column).to_owned(),
         columns: vec![(*column).to_owned()],
         unique: *column == "id",
+        nulls_not_distinct: false,
     };
     let indexes = indexed.iter().map(index).collect();
     let options = TableOptions { indexes, ..TableOptions::default() };

@@ -41,8 +41,12 @@ fn table(db: &Database) -> Table {
         Column::nullable("some", DataType::Int64),
     ];
     let schema = Schema::new(columns, &["id"]).unwrap();
-    let index =
-        IndexSpec { name: "by_number".into(), columns: vec!["indexed".into()], unique: false };
+    let index = IndexSpec {
+        name: "by_number".into(),
+        columns: vec!["indexed".into()],
+        unique: false,
+        nulls_not_distinct: false,
+    };
     let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
     db.create_table_with("t", schema, &options).unwrap()
 }

@@ -89,6 +89,7 @@ fn an_index_has_no_more_columns_than_a_table_may_have() {
         name: "by_note".into(),
         columns: vec!["note".into(); columns],
         unique: false,
+        nulls_not_distinct: false,
     };
     let options = |columns| TableOptions { indexes: vec![index(columns)], ..Default::default() };
     db.create_table_with("most", schema(), &options(COLUMNS_MAX)).unwrap();
@@ -548,7 +549,12 @@ fn values_that_are_too_long_for_an_index_are_refused_and_the_row_is_not_there() 
     let options = DatabaseOptions { memory_limit_bytes: Some(1 << 30), ..Default::default() };
     let db = Database::create(options).unwrap();
     let columns = vec![Column::new("id", DataType::Int64), Column::new("b", DataType::Binary)];
-    let index = IndexSpec { name: "by_b".to_owned(), columns: vec!["b".to_owned()], unique: true };
+    let index = IndexSpec {
+        name: "by_b".to_owned(),
+        columns: vec!["b".to_owned()],
+        unique: true,
+        nulls_not_distinct: false,
+    };
     let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
     let schema = Schema::new(columns, &["id"]).unwrap();
     let table = db.create_table_with("t", schema, &options).unwrap();

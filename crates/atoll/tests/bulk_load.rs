@@ -36,6 +36,7 @@ fn pairs_with(db: &Database, name: &str, indexes: &[bool]) -> Table {
         name: format!("i{at}"),
         columns: vec!["value".to_owned()],
         unique: *unique,
+        nulls_not_distinct: false,
     });
     let options = TableOptions { indexes: indexes.collect(), ..TableOptions::default() };
     db.create_table_with(name, Schema::new(columns, &["id"]).unwrap(), &options).unwrap()

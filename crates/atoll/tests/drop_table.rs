@@ -18,7 +18,12 @@ fn create(db: &Database, name: &str) -> Table {
         Column::new("n", DataType::Int64),
         Column::nullable("text", DataType::Text),
     ];
-    let by_n = IndexSpec { name: "by_n".into(), columns: vec!["n".into()], unique: false };
+    let by_n = IndexSpec {
+        name: "by_n".into(),
+        columns: vec!["n".into()],
+        unique: false,
+        nulls_not_distinct: false,
+    };
     let options = TableOptions { indexes: vec![by_n], ..TableOptions::default() };
     db.create_table_with(name, Schema::new(columns, &["id"]).unwrap(), &options).unwrap()
 }

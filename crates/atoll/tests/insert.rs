@@ -29,6 +29,7 @@ fn place(scheme: SchemeKind) -> Place {
         name: name.into(),
         columns: vec![column.into()],
         unique,
+        nulls_not_distinct: false,
     };
     let indexes = vec![index("by_rank", "rank", true), index("by_group", "group", false)];
     let options = TableOptions { indexes, ..TableOptions::default() };

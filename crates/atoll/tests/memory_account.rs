@@ -35,7 +35,12 @@ fn the_parts_add_up_to_what_the_system_says() {
     let apart = system.saturating_sub(parts);
     assert!(apart < 16 << 20, "{apart} bytes apart");
     let columns = vec![Column::new("id", DataType::Int64), Column::new("value", DataType::Int64)];
-    let index = IndexSpec { name: "i".into(), columns: vec!["value".into()], unique: false };
+    let index = IndexSpec {
+        name: "i".into(),
+        columns: vec!["value".into()],
+        unique: false,
+        nulls_not_distinct: false,
+    };
     let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
     let schema = || Schema::new(columns.clone(), &["id"]).unwrap();
     let loaded = db.create_table("loaded", schema()).unwrap();

@@ -15,7 +15,12 @@ fn filled(columns: &[Column], rows: &[&[Value]]) -> (Database, Index) {
     let db = Database::create(options).unwrap();
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let all = [&[Column::new("id", DataType::Int64)], columns].concat();
-    let index = IndexSpec { name: "i".to_owned(), columns: names, unique: false };
+    let index = IndexSpec {
+        name: "i".to_owned(),
+        columns: names,
+        unique: false,
+        nulls_not_distinct: false,
+    };
     let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
     let table = db.create_table_with("t", Schema::new(all, &["id"]).unwrap(), &options).unwrap();
     db.transaction(|tx| {

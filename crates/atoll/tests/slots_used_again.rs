@@ -27,8 +27,12 @@ fn filled(scheme: SchemeKind) -> (Database, Table) {
     let options = DatabaseOptions { scheme, ..DatabaseOptions::default() };
     let db = Database::create(options).unwrap();
     let columns = ["id", "key"].map(|name| Column::new(name, DataType::Int64)).to_vec();
-    let by_key =
-        IndexSpec { name: "by_key".to_owned(), columns: vec!["key".to_owned()], unique: false };
+    let by_key = IndexSpec {
+        name: "by_key".to_owned(),
+        columns: vec!["key".to_owned()],
+        unique: false,
+        nulls_not_distinct: false,
+    };
     let options = TableOptions { indexes: vec![by_key], ..TableOptions::default() };
     let schema = Schema::new(columns, &["id"]).unwrap();
     let table = db.create_table_with("t", schema, &options).unwrap();

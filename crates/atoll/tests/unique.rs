@@ -16,7 +16,8 @@ fn database(scheme: SchemeKind, columns: &[&str]) -> (Database, Table) {
     let all = vec![Column::new("id", number), Column::nullable("name", number)];
     let schema = Schema::new(all, &["id"]).unwrap();
     let columns = columns.iter().map(|column| (*column).to_owned()).collect();
-    let index = IndexSpec { name: "by_name".to_owned(), columns, unique: true };
+    let index =
+        IndexSpec { name: "by_name".to_owned(), columns, unique: true, nulls_not_distinct: false };
     let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
     let table = db.create_table_with("account", schema, &options).unwrap();
     (db, table)

@@ -355,8 +355,12 @@ fn rows_move_in_indexes_and_a_value_that_is_taken_rolls_back() {
         let db = create(scheme);
         let columns = ["id", "rank"].map(|name| Column::new(name, DataType::Int64));
         let schema = Schema::new(columns.into(), &["id"]).unwrap();
-        let by_rank =
-            IndexSpec { name: "by_rank".into(), columns: vec!["rank".into()], unique: true };
+        let by_rank = IndexSpec {
+            name: "by_rank".into(),
+            columns: vec!["rank".into()],
+            unique: true,
+            nulls_not_distinct: false,
+        };
         let options = TableOptions { indexes: vec![by_rank], ..TableOptions::default() };
         let table = db.create_table_with("runner", schema, &options).unwrap();
         let index = table.index("by_rank").unwrap();
@@ -421,6 +425,7 @@ fn a_row_moves_in_the_indexes_of_the_columns_that_an_edit_has_changed_in_the_end
             name: name.into(),
             columns: columns.iter().map(|column| (*column).to_owned()).collect(),
             unique: false,
+            nulls_not_distinct: false,
         };
         let indexes = vec![index("by_rank", &["rank", "id"]), index("by_name", &["name", "rank"])];
         let options = TableOptions { indexes, ..TableOptions::default() };

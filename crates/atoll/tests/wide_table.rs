@@ -31,6 +31,7 @@ fn table(db: &Database) -> Table {
         name: format!("by_c{at}"),
         columns: vec![format!("c{at}")],
         unique: false,
+        nulls_not_distinct: false,
     };
     let indexes = vec![index(4), index(COLUMNS_MAX - 1)];
     db.create_table_with("t", schema, &TableOptions { indexes, ..Default::default() }).unwrap()

@@ -164,6 +164,7 @@ pub fn run(
         name: format!("i{at}"),
         columns: vec![format!("c{}", args.columns.min(1))],
         unique: false,
+        nulls_not_distinct: false,
     };
     let indexes = (0..args.indexes).map(index).collect();
     let options = TableOptions { indexes, ..TableOptions::default() };

@@ -297,7 +297,12 @@ impl Maker<'_> {
         (index, by): (&str, &[&str]),
     ) -> Result<(Table, Index), BenchError> {
         let by = by.iter().map(|name| (*name).to_owned()).collect();
-        let spec = IndexSpec { name: index.to_owned(), columns: by, unique: false };
+        let spec = IndexSpec {
+            name: index.to_owned(),
+            columns: by,
+            unique: false,
+            nulls_not_distinct: false,
+        };
         let options = TableOptions { indexes: vec![spec], ..TableOptions::default() };
         let table = self.table(kind, &options)?;
         let index = table.index(index)?;

@@ -32,7 +32,12 @@ pub fn create(db: &Database, plan: &Plan) -> Result<Table, BenchError> {
     let field = |n| Column::new(format!("field{n}"), DataType::FixedBinary(plan.column_bytes));
     columns.extend((0..plan.columns).map(field));
     let schema = Schema::new(columns, &[KEY]).map_err(atoll::Error::from)?;
-    let index = IndexSpec { name: BY_KEY.into(), columns: vec![KEY.into()], unique: false };
+    let index = IndexSpec {
+        name: BY_KEY.into(),
+        columns: vec![KEY.into()],
+        unique: false,
+        nulls_not_distinct: false,
+    };
     let indexes = if plan.has_scans() { vec![index] } else { Vec::new() };
     Ok(db.create_table_with(TABLE, schema, &TableOptions { indexes, ..TableOptions::default() })?)
 }

@@ -57,7 +57,7 @@ fn json(table: &TableInfo, rows: u64) -> TableJson<'_> {
         nullable: column.nullable,
     });
     let indexes = indexes.as_ref().map(|indexes| {
-        let all = indexes.iter().map(|IndexSpec { name, columns, unique }| IndexJson {
+        let all = indexes.iter().map(|IndexSpec { name, columns, unique, .. }| IndexJson {
             name,
             columns,
             unique: *unique,
@@ -219,8 +219,12 @@ pub fn table(session: &Session, output: &mut Output, name: &str, more: bool) -> 
     output.line(&format!("{}: {}", style.bold(&table.name), size::counted(rows, "row")))?;
     grid.write(output, width, style)?;
     let indexes = table.indexes.as_deref().unwrap_or_default().iter();
-    let indexes = indexes.map(|IndexSpec { name, columns, unique }| {
-        let unique = if *unique { " UNIQUE" } else { "" };
+    let indexes = indexes.map(|IndexSpec { name, columns, unique, nulls_not_distinct }| {
+        let unique = match (*unique, *nulls_not_distinct) {
+            (false, _) => "",
+            (true, false) => " UNIQUE",
+            (true, true) => " UNIQUE NULLS NOT DISTINCT",
+        };
         format!("  {name}{unique} ({})", columns.join(", "))
     });
     section(output, "Indexes:", &indexes.collect::<Vec<_>>())?;

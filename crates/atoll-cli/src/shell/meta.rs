@@ -13,12 +13,13 @@ use crate::shell::{Flow, Shell, describe, objects};
 use crate::size;
 
 /// Each command with its arguments, and what it does.
-pub const COMMANDS: [(&str, &str); 23] = [
+pub const COMMANDS: [(&str, &str); 24] = [
     (r"\?", "this help"),
     (r"\backup DIR", "a copy of the database in an empty folder, as it is now"),
     (r"\bind [VALUE] …", r"values of $1, $2, … in the next statement; \N is NULL"),
     (r"\checkpoint", "take a checkpoint, so that opening again is fast"),
     (r"\d [TABLE]", r"the tables, or the columns and key of one; \d+ with comments"),
+    (r"\dD", "the domains"),
     (r"\di", r"the indexes; \di+ with comments"),
     (r"\dn", r"the schemas; \dn+ with comments"),
     (r"\ds", "the sequences"),
@@ -102,6 +103,8 @@ pub enum Described {
     Indexes,
     /// All types that statements have defined.
     Types,
+    /// All domains.
+    Domains,
     /// All sequences.
     Sequences,
 }
@@ -207,6 +210,7 @@ fn described(name: &str, arguments: &[&str]) -> Result<Meta> {
         (r"\di", []) => Described::Indexes,
         (r"\ds", []) => Described::Sequences,
         (r"\dT", []) => Described::Types,
+        (r"\dD", []) => Described::Domains,
         _ => return Err(misunderstood(plain)),
     };
     Ok(Meta::Describe { what, more })
@@ -293,6 +297,7 @@ pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
                 Described::Indexes => objects::indexes(session, output, more)?,
                 Described::Sequences => objects::sequences(session, output)?,
                 Described::Types => objects::types(session, output)?,
+                Described::Domains => objects::domains(session, output)?,
             }
         }
         Meta::Timing(value) => {

@@ -1,4 +1,4 @@
-//! The output of `\dv`, `\di`, `\ds` and `\dT`, and what `\d` says of views and of comments.
+//! The output of `\dv`, `\di`, `\ds`, `\dT` and `\dD`, and what `\d` says of views and of comments.
 
 use atoll::IndexSpec;
 use atoll_sql::{Comments, UserType, View};
@@ -41,6 +41,15 @@ struct SequenceJson<'a> {
 struct TypeJson<'a> {
     r#type: &'a str,
     labels: &'a [String],
+}
+
+#[derive(Serialize)]
+struct DomainJson<'a> {
+    domain: &'a str,
+    r#type: &'a str,
+    not_null: bool,
+    default: Option<&'a str>,
+    checks: Vec<&'a str>,
 }
 
 fn json<'a>(name: &'a str, view: &'a View, comments: Comments) -> Result<ViewJson<'a>> {
@@ -94,7 +103,7 @@ pub fn indexes(session: &Session, output: &mut Output, more: bool) -> Result<()>
     let mut grid = Grid::new(heads);
     for table in session.tables()? {
         let comments = session.comments(&table.name)?;
-        for IndexSpec { name, columns, unique } in table.indexes.iter().flatten() {
+        for IndexSpec { name, columns, unique, .. } in table.indexes.iter().flatten() {
             if output.json {
                 let (index, table, unique) = (name.as_str(), table.name.as_str(), *unique);
                 output.json(&IndexJson { index, table, columns, unique })?;
@@ -169,6 +178,39 @@ pub fn schemas(session: &Session, output: &mut Output, more: bool) -> Result<()>
     write(&grid, output, "no schemas")
 }
 
+/// Writes the list of domains.
+///
+/// # Errors
+/// Those of asking the session and of writing.
+pub fn domains(session: &Session, output: &mut Output) -> Result<()> {
+    let titles = ["domain", "type", "nullable", "default", "checks"];
+    let mut grid = Grid::new(titles.map(|title| (title, Align::Left)));
+    for (name, schema) in session.objects("domain")? {
+        let Some(UserType::Domain(domain, of)) = UserType::of(&name, &schema)? else { continue };
+        let of = of.to_string();
+        let checks: Vec<&str> = domain.checks.iter().map(|one| one.condition.as_str()).collect();
+        if output.json {
+            output.json(&DomainJson {
+                domain: &name,
+                r#type: &of,
+                not_null: domain.not_null,
+                default: domain.default.as_deref(),
+                checks,
+            })?;
+            continue;
+        }
+        let nullable = if domain.not_null { "" } else { "yes" };
+        grid.push(vec![
+            Some(name),
+            Some(of),
+            Some(nullable.to_owned()),
+            Some(domain.default.unwrap_or_default()),
+            Some(checks.join(", ")),
+        ]);
+    }
+    write(&grid, output, "no domains yet; CREATE DOMAIN makes one")
+}
+
 /// Writes the columns of a view; with `more`, also its comments and its query.
 ///
 /// # Errors
@@ -226,7 +268,9 @@ pub fn comment(output: &mut Output, comments: &Comments) -> Result<()> {
 /// # Errors
 /// Those of asking the session and of writing.
 pub fn beside_tables(session: &Session, output: &mut Output) -> Result<()> {
-    for (kind, title) in [("view", "Views"), ("sequence", "Sequences"), ("enum", "Types")] {
+    for (kind, title) in
+        [("view", "Views"), ("sequence", "Sequences"), ("enum", "Types"), ("domain", "Domains")]
+    {
         let names: Vec<_> = session.objects(kind)?.into_iter().map(|(name, _)| name).collect();
         if !names.is_empty() {
             output.line(&format!("{title}: {}", names.join(", ")))?;

@@ -6,6 +6,8 @@ use sqlparser::ast::{AlterColumnOperation, GeneratedAs, Ident};
 use super::Alteration;
 use super::errors::{is_identity, needed_by_generated, not_by_itself};
 use super::values::{assigned, cast};
+use crate::declared::domain::Domain;
+use crate::domain_type;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::prepared::query::Binder;
 use crate::sequence::definition::{Definition, Owner};
@@ -110,6 +112,7 @@ impl Alteration {
                     .at(ident.span));
             }
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                let domain = domain_type::of_marked(data_type).map(|(domain, _)| domain);
                 let data_type =
                     types::column_type(data_type).map_err(|error| error.at(ident.span))?;
                 if using.is_none() && !types::is_assignable(one.column.data_type, data_type) {
@@ -120,6 +123,8 @@ impl Alteration {
                     (None, before) => before.map(|value| assigned(value, old, data_type)),
                     (Some(value), _) => Some(cast(value, data_type)),
                 };
+                self.adds_check |= domain.as_ref().is_some_and(Domain::has_rules);
+                self.shape.rules.set_domain(&name, domain);
                 self.retype_default(ident, old, data_type)?;
             }
             AlterColumnOperation::AddGenerated {

@@ -10,6 +10,7 @@ use sqlparser::ast::{
 
 use super::{Dump, Result, list, text, unwritable};
 use crate::comments::Comments;
+use crate::declared::domain::Domain;
 use crate::declared::{Check, Declared, expression};
 use crate::quoted_if_needed;
 use crate::schemas::{PUBLIC, comment_in_snapshot};
@@ -72,6 +73,21 @@ impl Dump<'_> {
                 writeln!(out, "\nCREATE SEQUENCE {name}{options};")?;
             }
         }
+        for (domain, of) in &self.domains {
+            let Domain { name, not_null, default, checks } = domain;
+            let mut parts = vec![format!("{} AS {}", self.name(name), self.type_name(*of))];
+            if let Some(default) = default {
+                parts.push(format!("DEFAULT {}", self.expression(default)?));
+            }
+            if *not_null {
+                parts.push("NOT NULL".to_owned());
+            }
+            for Check { name, condition } in checks {
+                let (name, condition) = (quoted_if_needed(name), self.expression(condition)?);
+                parts.push(format!("CONSTRAINT {name} CHECK ({condition})"));
+            }
+            writeln!(out, "\nCREATE DOMAIN {};", parts.join(" "))?;
+        }
         for table in &self.tables {
             self.table(table, out)?;
         }
@@ -128,8 +144,11 @@ impl Dump<'_> {
 
     fn column(&self, column: &Column, dumped: &TableDump) -> Result<String> {
         let declared = &dumped.declared;
-        let mut written =
-            format!("{} {}", quoted_if_needed(&column.name), self.type_name(column.data_type));
+        let of = match declared.domains.get(&column.name) {
+            Some(domain) => self.name(&domain.name),
+            None => self.type_name(column.data_type),
+        };
+        let mut written = format!("{} {of}", quoted_if_needed(&column.name));
         if let Some(generated) = declared.generated.get(&column.name) {
             let generated = self.expression(generated)?;
             written.push_str(&format!(" GENERATED ALWAYS AS ({generated}) STORED"));
@@ -167,7 +186,10 @@ impl Dump<'_> {
 
     /// Gives the types that casts name their schemas.
     fn name_types<V: VisitMut>(&self, within: &mut V) {
-        let is_own = |name: &str| self.enums.iter().any(|labels| labels.name() == name);
+        let is_own = |name: &str| {
+            self.enums.iter().any(|labels| labels.name() == name)
+                || self.domains.iter().any(|(domain, _)| domain.name == name)
+        };
         let _ = visit_expressions_mut(within, |expr| {
             if let Expr::Cast { data_type: SqlType::Custom(name, _), .. }
             | Expr::TypedString(TypedString { data_type: SqlType::Custom(name, _), .. }) = expr
@@ -186,10 +208,12 @@ impl Dump<'_> {
             let table = self.name(dumped.table.name());
             for index in dumped.indexes.iter().filter(|index| !dumped.is_of_key(index)) {
                 let (name, columns) = (quoted_if_needed(&index.name), list(&index.columns));
+                let nulls = if index.nulls_not_distinct { "NULLS NOT DISTINCT " } else { "" };
                 match index.unique {
                     true => writeln!(
                         out,
-                        "\nALTER TABLE ONLY {table} ADD CONSTRAINT {name} UNIQUE ({columns});"
+                        "\nALTER TABLE ONLY {table} ADD CONSTRAINT {name} UNIQUE \
+                         {nulls}({columns});"
                     )?,
                     false => {
                         writeln!(out, "\nCREATE INDEX {name} ON {table} USING btree ({columns});")?
@@ -216,7 +240,10 @@ impl Dump<'_> {
         let tables = self.tables.iter().map(|one| (one.table.name(), "TABLE"));
         let views = self.views.iter().map(|(name, _)| (name.as_str(), "VIEW"));
         let sequences = self.sequences.iter().map(|(object, _)| (object.name(), "SEQUENCE"));
-        for (flat, kind) in sequences.chain(tables).chain(views) {
+        let enums = self.enums.iter().map(|labels| (labels.name(), "TYPE"));
+        let domains = self.domains.iter().map(|(domain, _)| (domain.name.as_str(), "DOMAIN"));
+        let types = enums.chain(domains);
+        for (flat, kind) in types.chain(sequences).chain(tables).chain(views) {
             let name = self.name(flat);
             let Comments { relation, columns, indexes, constraints } =
                 Comments::in_snapshot(self.snapshot, flat)?;

@@ -14,13 +14,15 @@ mod rows;
 use std::fmt;
 use std::io::{self, Write};
 
-use atoll::{Labels, Snapshot, SnapshotTable};
+use atoll::{DataType, Labels, Snapshot, SnapshotTable};
 
 use self::definitions::TableDump;
+use crate::declared::domain::Domain;
 use crate::error::SqlError;
 use crate::schemas::{self, PUBLIC, split};
 use crate::sequence::definition::Definition;
 use crate::sequence::values::stored_in;
+use crate::user_types::domain::KIND as DOMAIN;
 use crate::user_types::{ENUM, UserType};
 use crate::view::View;
 use crate::{SqlErrorKind, quoted_if_needed};
@@ -134,6 +136,7 @@ struct Dump<'d> {
     schemas: Vec<String>,
     sequences: Vec<(SnapshotTable, Definition)>,
     enums: Vec<Labels>,
+    domains: Vec<(Domain, DataType)>,
     tables: Vec<TableDump>,
     /// Each behind those that it reads.
     views: Vec<(String, View)>,
@@ -152,7 +155,8 @@ impl<'d> Dump<'d> {
         for name in &names {
             tables.push(TableDump::of(snapshot.table(name)?)?);
         }
-        let (mut sequences, mut views, mut enums) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sequences, mut views) = (Vec::new(), Vec::new());
+        let (mut enums, mut domains) = (Vec::new(), Vec::new());
         for object in snapshot.objects() {
             let kind = object.schema().object().map(|(kind, _)| kind.to_owned());
             match kind.as_deref().unwrap_or_default() {
@@ -168,8 +172,9 @@ impl<'d> Dump<'d> {
                         views.push((object.name().to_owned(), view));
                     }
                 }
-                ENUM => match UserType::of(object.name(), object.schema())? {
+                ENUM | DOMAIN => match UserType::of(object.name(), object.schema())? {
                     Some(UserType::Enum(labels)) if is_all => enums.push(labels),
+                    Some(UserType::Domain(domain, of)) if is_all => domains.push((domain, of)),
                     _ => {}
                 },
                 "comments" | "schema" => {}
@@ -181,10 +186,11 @@ impl<'d> Dump<'d> {
             }
         }
         enums.sort_by(|one, other| one.name().cmp(other.name()));
+        domains.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
         sequences.sort_by(|(one, _), (other, _)| one.name().cmp(other.name()));
         let schemas = if is_all { schemas::schemas_in(snapshot) } else { Vec::new() };
         let views = in_order(views);
-        Ok(Self { snapshot, schemas, sequences, enums, tables, views })
+        Ok(Self { snapshot, schemas, sequences, enums, domains, tables, views })
     }
 
     /// Whether an object has this name.

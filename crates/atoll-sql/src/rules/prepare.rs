@@ -15,6 +15,7 @@ use crate::error::{SqlError, SqlErrorKind};
 use crate::interval;
 use crate::literal::Literal;
 use crate::output_names;
+use crate::quoted::written;
 use crate::sequence_names;
 
 /// Most subqueries of expressions inside each other: the planner checks each one again inside the
@@ -199,7 +200,7 @@ impl VisitorMut for Preparation {
         }
         if let Expr::AtTimeZone { timestamp, time_zone } = expr {
             let arguments = [time_zone, timestamp].map(|part| part.as_ref().clone());
-            *expr = quantified::written(at_zone::NAME, arguments);
+            *expr = written(at_zone::NAME, arguments);
             return ControlFlow::Continue(());
         }
         if let Err(error) = spelled::plain(expr).and_then(|()| rows::plain(expr)) {

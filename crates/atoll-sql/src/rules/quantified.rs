@@ -22,10 +22,7 @@ use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility, lit,
 };
-use sqlparser::ast::{
-    BinaryOperator, Expr as SqlExpr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName,
-};
+use sqlparser::ast::{BinaryOperator, Expr as SqlExpr};
 
 use super::temporal::INTERVAL;
 use super::typed::Typed;
@@ -34,6 +31,7 @@ use crate::array_text;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::parse::MARK;
 use crate::query_error::external;
+use crate::quoted::written;
 
 /// The operators, with the names of their functions.
 const OPERATORS: [(BinaryOperator, Operator, &str); 6] = [
@@ -84,23 +82,6 @@ pub(crate) fn call(expr: &mut SqlExpr) -> Option<SqlExpr> {
     let nothing = || SqlExpr::Value(sqlparser::ast::Value::Null.into());
     let argument = |side: &mut Box<SqlExpr>| std::mem::replace(side.as_mut(), nothing());
     Some(written(&name(symbol, is_all), [argument(left), argument(right)]))
-}
-
-/// The call of a function as a statement has it.
-pub(crate) fn written(name: &str, arguments: [SqlExpr; 2]) -> SqlExpr {
-    let argument = |side| FunctionArg::Unnamed(FunctionArgExpr::Expr(side));
-    let args = arguments.map(argument).into();
-    let args = FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() };
-    SqlExpr::Function(Function {
-        name: ObjectName::from(vec![Ident::with_quote('"', name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(args),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 /// What the array of a comparison is.

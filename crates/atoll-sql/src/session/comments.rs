@@ -89,6 +89,8 @@ fn found(scope: &Scope, kind: CommentObject, name: &ObjectName) -> Result<(Table
             let (table, span) = names::table_name(name)?;
             Ok((names::find_table(scope, &table, span)?, Part::Relation))
         }
+        (CommentObject::Type, _) => Ok((object(scope, name, "enum")?, Part::Relation)),
+        (CommentObject::Domain, _) => Ok((object(scope, name, "domain")?, Part::Relation)),
         (CommentObject::View, _) => Ok((object(scope, name, "view")?, Part::Relation)),
         (CommentObject::Sequence, _) => Ok((object(scope, name, "sequence")?, Part::Relation)),
         (CommentObject::Index, _) => {
@@ -123,7 +125,8 @@ fn found(scope: &Scope, kind: CommentObject, name: &ObjectName) -> Result<(Table
         (other, _) => {
             let message = format!("COMMENT ON {other} is not supported");
             Err(SqlError::unsupported(message).with_hint(Some(
-                "a comment is on a TABLE, COLUMN, VIEW, INDEX, CONSTRAINT or SCHEMA".to_owned(),
+                "a comment is on a TABLE, COLUMN, VIEW, INDEX, CONSTRAINT, SCHEMA, TYPE or DOMAIN"
+                    .to_owned(),
             )))
         }
     }

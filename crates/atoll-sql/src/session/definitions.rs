@@ -3,6 +3,7 @@
 use sqlparser::ast::{ObjectType, Statement};
 
 use super::{Outcome, SqlSession};
+use crate::domain_syntax::ALTER_DOMAIN;
 use crate::error::SqlError;
 use crate::parse::ALTER_VIEW;
 
@@ -25,6 +26,13 @@ impl SqlSession {
                 let hint = "take the statement, and what needs the extension, out of the script";
                 Err(unsupported(&statement).with_hint(Some(hint.to_owned())))
             }
+            Statement::CreateTable(create) if create.iceberg => {
+                self.in_turn(|session| session.create_domain(&create))
+            }
+            Statement::AlterTable(alter) if alter.table_type == Some(ALTER_DOMAIN) => {
+                self.in_turn(|session| session.alter_domain(&alter))
+            }
+            Statement::DropDomain(drop) => self.in_turn(|session| session.drop_domain(&drop)),
             Statement::CreateTable(create) => match &create.query {
                 Some(query) => self.in_turn(|session| session.create_table_as(&create, query)),
                 None => self.in_turn(|session| session.create_table(&create)),
@@ -88,8 +96,9 @@ fn unsupported(statement: &Statement) -> SqlError {
         "the statements are CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, LOCK TABLE, CREATE \
          INDEX, ALTER INDEX, DROP INDEX, CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE, CREATE \
          VIEW, ALTER VIEW, DROP VIEW, CREATE SCHEMA, ALTER SCHEMA, DROP SCHEMA, CREATE TYPE, ALTER \
-         TYPE, DROP TYPE, COMMENT, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
-         SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
+         TYPE, DROP TYPE, CREATE DOMAIN, ALTER DOMAIN, DROP DOMAIN, COMMENT, INSERT, UPDATE, \
+         DELETE, COPY, BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, \
+         DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))
 }

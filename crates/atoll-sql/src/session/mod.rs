@@ -10,6 +10,7 @@ mod constraints;
 mod definitions;
 mod describe;
 mod direct;
+mod domains;
 mod dropping;
 mod idle;
 mod locks;

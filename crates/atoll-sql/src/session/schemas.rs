@@ -9,11 +9,13 @@ use sqlparser::tokenizer::Span;
 
 use super::alter::carry_out;
 use super::asking::rename_in;
+use super::domains::{become_domain, drop_domain};
 use super::dropping::Dropping;
 use super::user_types::{drop_type, rename_type};
 use super::views::{become_all, drop_dependent};
 use super::{Outcome, SqlSession};
 use crate::alter::Alteration;
+use crate::declared::domain::Domain;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::parse::MARK;
@@ -239,8 +241,12 @@ fn drop_all(
     // Those of the tables have gone with them.
     for name in &names {
         let Some(object) = transaction.catalog().object(name).cloned() else { continue };
-        if UserType::find(&transaction.catalog(), name)?.is_some() {
-            drop_type(transaction, &object, dropping)?;
+        match UserType::find(&transaction.catalog(), name)? {
+            Some(UserType::Enum(_)) => drop_type(transaction, &object, dropping)?,
+            Some(UserType::Domain(..)) => drop_domain(transaction, &object, dropping)?,
+            None => {}
+        }
+        if transaction.catalog().object(name).is_none() {
             continue;
         }
         if !is_sequence(&object) {
@@ -292,9 +298,16 @@ impl Moving<'_> {
         if is_sequence(&object) {
             return rename_in(transaction, &scope, &object, new, (self.interrupt, self.began));
         }
-        if let Some(UserType::Enum(labels)) = UserType::find(&catalog, old)? {
-            let by = (&scope, self.interrupt, self.began);
-            return rename_type(transaction, (&object, labels), new, by);
+        let by = (&scope, self.interrupt, self.began);
+        match UserType::find(&catalog, old)? {
+            Some(UserType::Enum(labels)) => {
+                return rename_type(transaction, (&object, labels), new, by);
+            }
+            Some(UserType::Domain(domain, of)) => {
+                let to = Domain { name: new.to_owned(), ..domain.clone() };
+                return become_domain(transaction, &object, (&domain, &to, of, false), by);
+            }
+            None => {}
         }
         let Some(view) = View::of(object.schema())? else {
             let message = format!("\"{old}\" is of a kind that cannot get another schema");

@@ -17,7 +17,7 @@ use crate::prepared::query::Binder;
 use crate::scope::Scope;
 use crate::short::scalar::Began;
 use crate::user_types::follow::{self, Mention};
-use crate::user_types::{UserType, enum_of, schema_of, unknown, users};
+use crate::user_types::{UserType, enum_in, enum_of, schema_of, unknown, users};
 use crate::{comments, names, needed};
 
 /// The label that is written in a statement.
@@ -100,7 +100,7 @@ impl SqlSession {
         let schema = schema_of(labels).map_err(|error| error.at(span))?;
         let made = self.define(&mut |transaction| {
             transaction.create_table(&name, schema.clone(), &TableOptions::default())?;
-            Ok(comments::dropped(transaction, &name)?)
+            comments::dropped(transaction, &name)
         });
         made.map_err(|error| error.at(span))?;
         Ok(Outcome::done(TAG, 0))
@@ -202,9 +202,12 @@ pub(super) fn drop_type(
 ) -> Result<(), ApplyError> {
     let name = object.name();
     transaction.lock_table(object)?;
+    if let Some(UserType::Enum(labels)) = UserType::of(name, object.schema())? {
+        check_no_domain(transaction, labels)?;
+    }
     let users = users(&transaction.catalog(), name);
     let mentions = mentions(transaction, Mention::Type(name))?;
-    if !dropping.cascades && !(users.is_empty() && mentions.is_empty()) {
+    if !(dropping.cascades || users.is_empty() && mentions.is_empty()) {
         return Err(still_needed(name, &users, mentions).into());
     }
     for (table, columns) in &users {
@@ -269,6 +272,7 @@ impl Change<'_> {
 
     /// Checks that no text which stays mentions what gets another name.
     fn check_texts(&self, transaction: &Transaction) -> Result<(), SqlError> {
+        check_no_domain(transaction, self.old)?;
         let mention = match &self.renamed {
             Some((label, _)) => Mention::Text(label),
             None if self.old.name() != self.new.name() => Mention::Type(self.old.name()),
@@ -287,8 +291,26 @@ impl Change<'_> {
     }
 }
 
+/// Checks that no domain has the values of an enum.
+fn check_no_domain(transaction: &Transaction, labels: Labels) -> Result<(), SqlError> {
+    let catalog = transaction.catalog();
+    for object in catalog.objects() {
+        if let Some(UserType::Domain(domain, of)) = UserType::of(object.name(), object.schema())?
+            && enum_in(of) == Some(labels)
+        {
+            let message = format!(
+                "cannot change type {} because domain {} depends on it",
+                labels.shown(),
+                domain.name
+            );
+            return Err(SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::Needed));
+        }
+    }
+    Ok(())
+}
+
 /// The scope as a transaction sees it.
-fn within(scope: &Scope, transaction: &Transaction) -> Scope {
+pub(super) fn within(scope: &Scope, transaction: &Transaction) -> Scope {
     let version = transaction.committed_catalog_version();
     Scope::within(&scope.db, version, transaction.catalog())
 }
@@ -298,14 +320,14 @@ fn find(scope: &Scope, name: &str) -> Result<(Table, Labels), SqlError> {
     let object = scope.catalog.get(name).ok_or_else(|| unknown(name))?;
     match UserType::find(&scope.catalog, name)? {
         Some(UserType::Enum(labels)) => Ok((object.clone(), labels)),
-        None => {
+        Some(UserType::Domain(..)) | None => {
             let message = format!("\"{name}\" is not an enum");
             Err(SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::OtherObject))
         }
     }
 }
 
-fn type_exists(name: &str) -> SqlError {
+pub(super) fn type_exists(name: &str) -> SqlError {
     let message = format!("type \"{name}\" already exists");
     SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::ConstraintExists)
 }
@@ -315,7 +337,11 @@ fn mentions(transaction: &Transaction, mention: Mention<'_>) -> Result<Vec<Strin
 }
 
 /// The error of a type that something depends on.
-fn still_needed(name: &str, users: &[(Table, Vec<String>)], mentions: Vec<String>) -> SqlError {
+pub(super) fn still_needed(
+    name: &str,
+    users: &[(Table, Vec<String>)],
+    mentions: Vec<String>,
+) -> SqlError {
     let columns = users.iter().flat_map(|(table, columns)| {
         columns.iter().map(move |column| format!("column {column} of table {}", table.name()))
     });
@@ -324,7 +350,10 @@ fn still_needed(name: &str, users: &[(Table, Vec<String>)], mentions: Vec<String
 }
 
 /// The error of what still mentions a type when its columns are gone.
-fn mentions_left(transaction: &Transaction, name: &str) -> Result<Option<SqlError>, SqlError> {
+pub(super) fn mentions_left(
+    transaction: &Transaction,
+    name: &str,
+) -> Result<Option<SqlError>, SqlError> {
     let left = mentions(transaction, Mention::Type(name))?;
     Ok(left.first().map(|first| {
         let message = format!("DROP TYPE … CASCADE does not drop {first}, which mentions the type");

@@ -4,8 +4,10 @@ use atoll::{Column, DataType};
 use sqlparser::ast::{ColumnDef, ColumnOption, DataType as SqlType, GeneratedAs, SequenceOptions};
 
 use crate::ddl_rules::Rules;
+use crate::domain_type;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::Written;
+use crate::nulls_syntax::NOT_DISTINCT;
 use crate::sequence::definition::Whole;
 use crate::{names, types};
 
@@ -25,6 +27,8 @@ pub(super) struct Described {
     pub(super) is_key: bool,
     /// It is unique, perhaps under a name.
     pub(super) unique: Option<Option<String>>,
+    /// NULL equals NULL for that.
+    pub(super) nulls_not_distinct: bool,
     pub(super) numbered: Option<Numbered>,
 }
 
@@ -74,6 +78,7 @@ pub(super) fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Descri
     let name = names::fold(&definition.name);
     let (mut nullable, mut is_key, mut said_null) = (true, false, false);
     let (mut unique, mut of_sequence) = (None, None);
+    let mut nulls_not_distinct = false;
     let data_type = match serial(&definition.data_type) {
         Some((data_type, kind)) => {
             rules.number(&name, &marked(&name), None).map_err(|error| error.at(span))?;
@@ -85,6 +90,8 @@ pub(super) fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Descri
         None => types::column_type(&definition.data_type),
     };
     let data_type = data_type.map_err(|error| error.at(span))?;
+    let domain = domain_type::of_marked(&definition.data_type);
+    rules.set_domain(&name, domain.map(|(domain, _)| domain));
     for option in &definition.options {
         match &option.option {
             ColumnOption::NotNull => nullable = false,
@@ -125,6 +132,7 @@ pub(super) fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Descri
             ColumnOption::Unique(one) if one.characteristics.is_none() => {
                 unique = Some(option.name.as_ref().map(names::fold));
             }
+            ColumnOption::Comment(text) if text == NOT_DISTINCT => nulls_not_distinct = true,
             other => {
                 return Err(SqlError::unsupported(format!(
                     "column \"{name}\": {other} is not supported"
@@ -143,5 +151,5 @@ pub(super) fn column(definition: &ColumnDef, rules: &mut Rules) -> Result<Descri
         return Err(SqlError::new(SqlErrorKind::Schema, message).at(span));
     }
     let column = Column { name, data_type, nullable: nullable && !is_key };
-    Ok(Described { column, is_key, unique, numbered: of_sequence })
+    Ok(Described { column, is_key, unique, nulls_not_distinct, numbered: of_sequence })
 }

@@ -1,4 +1,4 @@
-//! Types that statements define: enums.
+//! Types that statements define: enums and domains.
 //!
 //! - `TYPE-2`: a type is an object of the database (`Schema::of_object`) with a name among those of
 //!   tables. A column has the definition of its type in its own (`DataType::Enum`), so that a
@@ -7,12 +7,15 @@
 //! - `TYPE-3`: where a statement names such a type, the definition takes the place of the name when
 //!   the statement is bound ([`resolve`]): whatever comes behind that needs no catalog.
 
+pub(crate) mod domain;
 pub(crate) mod follow;
 pub(crate) mod resolve;
 
 use atoll::{Catalog, Column, DataType, Labels, Schema, Table, Transaction};
 use serde::{Deserialize, Serialize};
 
+use crate::declared;
+use crate::declared::domain::Domain;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 
 /// The kind of the object of an enum.
@@ -30,6 +33,8 @@ struct Declared {
 pub enum UserType {
     /// One of some labels.
     Enum(Labels),
+    /// A type with rules, and the type of its values.
+    Domain(Domain, DataType),
 }
 
 impl UserType {
@@ -38,17 +43,14 @@ impl UserType {
     /// # Errors
     /// A later version of Atoll has defined it.
     pub fn of(name: &str, schema: &Schema) -> Result<Option<Self>, SqlError> {
-        let Some((ENUM, text)) = schema.object() else { return Ok(None) };
-        let unreadable = |reason: String| {
-            let message = format!("the definition of type \"{name}\" cannot be read: {reason}");
-            SqlError::new(SqlErrorKind::Database, message)
-                .with_hint(Some("open the database with a newer version of Atoll".to_owned()))
+        let Some((ENUM, text)) = schema.object() else {
+            let domain = Domain::of(name, schema)?;
+            return Ok(domain.map(|(domain, data_type)| Self::Domain(domain, data_type)));
         };
         let declared: Declared =
-            serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?;
-        Labels::new(name, &declared.labels)
-            .map(|labels| Some(Self::Enum(labels)))
-            .map_err(unreadable)
+            serde_json::from_str(text).map_err(|error| unreadable(name, &error.to_string()))?;
+        let labels = Labels::new(name, &declared.labels);
+        labels.map(|labels| Some(Self::Enum(labels))).map_err(|reason| unreadable(name, &reason))
     }
 
     /// The type of a name.
@@ -114,13 +116,20 @@ pub(crate) fn use_types(
     catalog: &Catalog,
     schema: &Schema,
 ) -> Result<(), ApplyError> {
-    for column in schema.columns() {
-        let labels = enum_in(column.data_type);
-        if let Some(object) = labels.and_then(|labels| catalog.object(labels.name())) {
-            transaction.use_table(object)?;
-        }
+    let enums = schema.columns().iter().filter_map(|column| enum_in(column.data_type));
+    let domains = declared::Declared::of(schema)?.domains;
+    let enums = enums.map(|labels| labels.name().to_owned());
+    let names = enums.chain(domains.into_values().map(|one| one.name));
+    for object in names.filter_map(|name| catalog.object(&name)) {
+        transaction.use_table(object)?;
     }
     Ok(())
+}
+
+fn unreadable(name: &str, reason: &str) -> SqlError {
+    let message = format!("the definition of type \"{name}\" cannot be read: {reason}");
+    SqlError::new(SqlErrorKind::Database, message)
+        .with_hint(Some("open the database with a newer version of Atoll".to_owned()))
 }
 
 /// The error for a type that does not exist.

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use atoll::DataType;
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CastKind, CreateTable,
     DataType as SqlType, Expr, ObjectName, Parens, Query, SetExpr, Statement, TypedString,
@@ -9,8 +10,11 @@ use sqlparser::ast::{
 };
 
 use super::UserType;
+use crate::declared::domain::Domain;
 use crate::error::SqlError;
-use crate::{enums, names};
+use crate::mark::MARK;
+use crate::quoted::written;
+use crate::{domain_type, enums, names, types};
 
 /// Finds a type by its name.
 pub(crate) type Find<'f> = &'f dyn Fn(&str) -> Result<Option<UserType>, SqlError>;
@@ -32,23 +36,48 @@ pub(crate) fn data_type(data_type: &mut SqlType, find: Find<'_>) -> Result<(), S
     let Ok((name, _)) = names::table_name(name) else { return Ok(()) };
     match find(&name)? {
         Some(UserType::Enum(labels)) => *data_type = enums::marked(labels),
+        Some(UserType::Domain(domain, of)) => *data_type = domain_type::marked(&domain, of),
         None => {}
     }
     Ok(())
 }
 
-/// The same in the casts of a statement.
+/// A domain that a statement casts to, and the name of the function that checks its values.
+pub(crate) struct Cast {
+    pub(crate) name: String,
+    pub(crate) domain: Domain,
+    pub(crate) data_type: DataType,
+}
+
+/// The same in the casts of a statement. A cast to a domain that refuses values becomes the call of
+/// a function around one to the type below; these functions are returned.
 ///
 /// # Errors
 /// As [`data_type`].
-pub(crate) fn statement(statement: &mut Statement, find: Find<'_>) -> Result<(), SqlError> {
-    match VisitMut::visit(statement, &mut Casts(find)) {
-        ControlFlow::Continue(()) => Ok(()),
+pub(crate) fn statement(statement: &mut Statement, find: Find<'_>) -> Result<Vec<Cast>, SqlError> {
+    let mut casts = Casts { find, domains: Vec::new() };
+    match VisitMut::visit(statement, &mut casts) {
+        ControlFlow::Continue(()) => Ok(casts.domains),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-struct Casts<'f>(Find<'f>);
+struct Casts<'f> {
+    find: Find<'f>,
+    domains: Vec<Cast>,
+}
+
+impl Casts<'_> {
+    /// The name of the function that checks the values of a domain.
+    fn function(&mut self, domain: Domain, data_type: DataType) -> String {
+        if let Some(known) = self.domains.iter().find(|one| one.domain == domain) {
+            return known.name.clone();
+        }
+        let name = format!("{MARK}domain{}", self.domains.len());
+        self.domains.push(Cast { name: name.clone(), domain, data_type });
+        name
+    }
+}
 
 impl VisitorMut for Casts<'_> {
     type Break = SqlError;
@@ -67,10 +96,18 @@ impl VisitorMut for Casts<'_> {
         else {
             return ControlFlow::Continue(());
         };
-        match data_type(of, self.0) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
+        if let Err(error) = data_type(of, self.find) {
+            return ControlFlow::Break(error);
         }
+        if let Some((domain, below)) = domain_type::of_marked(of)
+            && let Ok(below) = types::column_type(&below)
+            && domain.has_rules()
+        {
+            let name = self.function(domain, below);
+            let value = expr.clone();
+            *expr = written(&name, [value]);
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -73,6 +73,11 @@ CREATE TYPE shop.size AS ENUM ('small', 'it''s large');
 CREATE TYPE mood AS ENUM ('ok');
 CREATE TABLE sized (s shop.size DEFAULT 'small'::shop.size, m mood DEFAULT 'ok'::mood);
 INSERT INTO sized VALUES ('it''s large', NULL), (DEFAULT, DEFAULT);
+CREATE DOMAIN shop.small AS integer DEFAULT 1 NOT NULL CONSTRAINT few CHECK (VALUE < 100);
+COMMENT ON DOMAIN shop.small IS 'a few';
+COMMENT ON TYPE mood IS 'how it is';
+CREATE TABLE counted (n shop.small, o integer UNIQUE NULLS NOT DISTINCT, m integer);
+INSERT INTO counted VALUES (99, NULL, 1), (DEFAULT, 7, NULL);
 CREATE VIEW moods AS SELECT m FROM sized WHERE m = 'ok'::mood;
 CREATE VIEW a_view AS SELECT o.customer, c."Name" AS name
     FROM shop.orders o JOIN shop.customers c ON c.id = o.customer;
@@ -131,6 +136,8 @@ fn the_dump_of_what_a_dump_has_made_is_the_dump() {
         ("INSERT INTO shop.customers VALUES (1, 'x')", "428C9"),
         ("INSERT INTO shop.orders (customer) VALUES (99)", "23503"),
         ("UPDATE shop.customers SET hash = '\\x00'", "23514"),
+        ("UPDATE counted SET n = 100", "23514"),
+        ("INSERT INTO counted (o) VALUES (NULL)", "23505"),
     ] {
         assert_eq!(error(&mut session, sql).sqlstate(), state, "{sql}");
     }

@@ -8,6 +8,7 @@ mod comments;
 mod copy;
 mod definitions;
 mod describe;
+mod domains;
 mod dump;
 mod durability;
 mod enums;

@@ -77,7 +77,12 @@ fn alter(session: &mut Session, table: &Table, id: i64) -> Result<()> {
     let mut columns = table.schema().columns().to_vec();
     columns[1].name.clone_from(&column);
     columns.push(added_column(id));
-    let index = IndexSpec { name: column.clone(), columns: vec![column], unique: false };
+    let index = IndexSpec {
+        name: column.clone(),
+        columns: vec![column],
+        unique: false,
+        nulls_not_distinct: false,
+    };
     let schema = Schema::new(columns, &["id"])?;
     let (name, added) = (table.name().to_owned(), vec![Value::Int64(id)]);
     let to = TableChange { name, schema, added, indexes: vec![index] };

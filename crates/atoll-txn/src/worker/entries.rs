@@ -113,7 +113,7 @@ impl Entries {
                 for (column, key) in ordered.columns.iter().zip(&ordered.key) {
                     let mut buffer = [0; 16];
                     let plain = plain(&values[*column], &mut buffer);
-                    unique &= plain.is_some();
+                    unique &= plain.is_some() || ordered.nulls_not_distinct;
                     encode::encode_plain(*key, plain, &mut self.coming_keys);
                 }
                 let key = &self.coming_keys[start..];

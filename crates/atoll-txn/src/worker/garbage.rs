@@ -278,7 +278,12 @@ mod tests {
     fn left<S: Scheme<Native>>(scheme: S) -> (usize, u64) {
         let engine = engine(scheme);
         let columns = ["id", "n"].map(|name| Column::new(name, DataType::Int64)).to_vec();
-        let by_n = IndexSpec { name: "by_n".into(), columns: vec!["n".into()], unique: false };
+        let by_n = IndexSpec {
+            name: "by_n".into(),
+            columns: vec!["n".into()],
+            unique: false,
+            nulls_not_distinct: false,
+        };
         let options = TableOptions { indexes: vec![by_n], ..TableOptions::default() };
         let schema = Schema::new(columns, &["id"]).unwrap();
         let table = engine.create_table("t", schema, &options).unwrap();

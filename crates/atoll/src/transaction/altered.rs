@@ -341,15 +341,18 @@ fn kept_indexes(table: &Table, to: &TableChange) -> TxnResult<Option<Vec<Option<
     let mut left = Vec::with_capacity(indexes.len());
     for (number, spec) in indexes {
         let positions = spec.positions(schema).map_err(Error::from)?;
-        left.push((*number, &spec.name, spec.unique, positions));
+        let kind = (spec.unique, spec.nulls_not_distinct);
+        left.push((*number, &spec.name, kind, positions));
     }
     let mut kept = vec![None; to.indexes.len()];
     // Those of the same name first, so that of two with the same columns each keeps its own.
     for by_name in [true, false] {
         for (spec, kept) in to.indexes.iter().zip(&mut kept) {
             let positions = spec.positions(&to.schema).map_err(Error::from)?;
-            let is_it = |(_, name, unique, columns): &(usize, &String, bool, Vec<usize>)| {
-                (!by_name || **name == spec.name) && *unique == spec.unique && *columns == positions
+            let is_it = |(_, name, kind, columns): &(usize, &String, (bool, bool), Vec<usize>)| {
+                (!by_name || **name == spec.name)
+                    && *kind == (spec.unique, spec.nulls_not_distinct)
+                    && *columns == positions
             };
             if kept.is_none()
                 && let Some(at) = left.iter().position(is_it)

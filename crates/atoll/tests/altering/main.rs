@@ -45,7 +45,7 @@ fn schema(names: [&str; 3]) -> Schema {
 
 fn index(name: &str, columns: &[&str], unique: bool) -> IndexSpec {
     let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-    IndexSpec { name: name.to_owned(), columns, unique }
+    IndexSpec { name: name.to_owned(), columns, unique, nulls_not_distinct: false }
 }
 
 fn create(db: &Database, name: &str, indexes: Vec<IndexSpec>) -> Table {

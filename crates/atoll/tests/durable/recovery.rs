@@ -179,6 +179,7 @@ fn a_table_that_was_refused_is_not_in_the_log() {
         name: name.into(),
         columns: vec![column.into()],
         unique: false,
+        nulls_not_distinct: false,
     };
     let wrong = [
         vec![index("twice", "amount"), index("twice", "price")],

@@ -49,8 +49,12 @@ pub fn row(id: i64, round: i64) -> Vec<Value> {
 }
 
 pub fn create(db: &Database, name: &str) -> Table {
-    let indexes =
-        vec![IndexSpec { name: "by_amount".into(), columns: vec!["amount".into()], unique: false }];
+    let indexes = vec![IndexSpec {
+        name: "by_amount".into(),
+        columns: vec!["amount".into()],
+        unique: false,
+        nulls_not_distinct: false,
+    }];
     let options = TableOptions { indexes, ..TableOptions::default() };
     db.create_table_with(name, schema(), &options).unwrap()
 }

@@ -7,6 +7,7 @@ use sqlparser::ast::{Expr, Ident};
 
 use super::given_rows;
 use super::target::{named, relation, select};
+use crate::declared::domain::Domain;
 use crate::declared::{Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::live::{self, FOUND, LiveCatalog, TARGET};
@@ -21,8 +22,17 @@ use crate::short::plan::Node;
 pub(crate) struct Checks {
     /// The conditions over a row that the caller gives.
     pub(crate) node: Node,
-    names: Vec<String>,
+    rules: Vec<Rule>,
     wanted: Wanted,
+}
+
+/// What a condition is of.
+#[derive(Debug)]
+enum Rule {
+    /// A constraint of this name.
+    Check(String),
+    /// A rule of a domain, by its place.
+    Domain(Domain, usize),
 }
 
 impl Checks {
@@ -44,10 +54,13 @@ impl Checks {
         let Some(at) = found.iter().position(|value| *value == Value::Bool(false)) else {
             return Ok(());
         };
+        let name = match &self.rules[at] {
+            Rule::Check(name) => name,
+            Rule::Domain(domain, at) => return Err(domain.violated(*at)),
+        };
         let message = format!(
-            "a row of table \"{}\" would violate the check constraint \"{}\"",
-            table.name(),
-            self.names[at]
+            "a row of table \"{}\" would violate the check constraint \"{name}\"",
+            table.name()
         );
         Err(SqlError::new(SqlErrorKind::Constraint, message).with_cause(Cause::CheckViolation))
     }
@@ -61,12 +74,22 @@ impl Binder<'_> {
         declared: &Declared,
         compiler: &mut Compiler,
     ) -> Result<Option<Checks>, Unbound> {
-        if declared.checks.is_empty() {
+        let mut conditions = Vec::new();
+        let mut rules = Vec::new();
+        for check in &declared.checks {
+            conditions.push(expression(&check.condition)?);
+            rules.push(Rule::Check(check.name.clone()));
+        }
+        for (column, domain) in &declared.domains {
+            for (at, condition) in domain.conditions(column)?.into_iter().enumerate() {
+                conditions.push(condition);
+                rules.push(Rule::Domain(domain.clone(), at));
+            }
+        }
+        if conditions.is_empty() {
             return Ok(None);
         }
         let alias = Ident::with_quote('"', self.scope.bare(table.name()));
-        let conditions = declared.checks.iter().map(|check| expression(&check.condition));
-        let conditions = conditions.collect::<Result<Vec<_>, _>>()?;
         let from = vec![relation(TARGET, alias)];
         let plan = self.plan(select(named(conditions).collect(), from, None), Some(table))?;
         let node = given_rows(&plan, compiler)?;
@@ -74,8 +97,7 @@ impl Binder<'_> {
             return Err(NotShort::new("a subquery in CHECK").into());
         }
         let wanted = Wanted::of(table, std::iter::once(&node));
-        let names = declared.checks.iter().map(|check| check.name.clone()).collect();
-        Ok(Some(Checks { node, names, wanted }))
+        Ok(Some(Checks { node, rules, wanted }))
     }
 
     /// Checks that a condition could be bound with a change of a table, which does not exist yet.

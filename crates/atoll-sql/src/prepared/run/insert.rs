@@ -260,8 +260,8 @@ impl Runner<'_> {
         let Some(spec) = indexes.iter().find(|spec| spec.name == index) else { return Ok(None) };
         let columns = spec.columns.iter().filter_map(|name| schema.position(name));
         let values: Vec<Value> = columns.map(|column| row[column].clone()).collect();
-        // NULL equals nothing.
-        if values.contains(&Value::Null) {
+        // NULL equals nothing, as a rule.
+        if values.contains(&Value::Null) && !spec.nulls_not_distinct {
             return Ok(None);
         }
         let index = table.index(index).map_err(SqlError::from)?;

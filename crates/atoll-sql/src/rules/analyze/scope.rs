@@ -20,6 +20,7 @@ use atoll::DataType;
 use super::{Outer, plan_types, sort_keys};
 use crate::error::SqlErrorKind;
 use crate::json::Form;
+use crate::mark::MARK;
 use crate::rules::arith::Arithmetic;
 use crate::rules::canonical::canonical;
 use crate::rules::functions::{self, Call};
@@ -251,6 +252,8 @@ impl Scope<'_> {
         match func.name() {
             "coalesce" | "greatest" | "least" | "nullif" => {}
             "make_array" => typed = enums::in_array(typed)?,
+            // It checks values of a domain.
+            name if name.starts_with(MARK) => {}
             name => enums::check_arguments(name, typed.iter())?,
         }
         let args = match func.name() {
