@@ -31,8 +31,8 @@ pub(crate) fn canonical(expr: Expr, data_type: &ArrowType) -> Expr {
     }
 }
 
-/// The expression as one that Arrow compares and orders as PostgreSQL does: in canonical form, or as
-/// a number that stands for it.
+/// The expression as one that Arrow compares and orders as PostgreSQL does: in canonical form, or
+/// as a number that stands for it.
 pub(crate) fn comparable(expr: Expr, data_type: &ArrowType) -> Expr {
     match *data_type == INTERVAL {
         true => {

@@ -12,8 +12,8 @@
 //! arrays), [`analyze`]
 //! (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and ALL of
 //! subqueries), [`functions`] (of single values), [`sum`], [`extreme`], [`spans`], [`spread`] and
-//! [`ranked`] (aggregates), [`prepare`], [`spelled`], [`rows`], [`merging`] and [`grouped`] (rewriting before
-//! and during planning).
+//! [`ranked`] (aggregates), [`prepare`], [`spelled`], [`rows`], [`merging`] and [`grouped`]
+//! (rewriting before and during planning).
 
 pub(crate) mod absolute;
 pub(crate) mod analyze;

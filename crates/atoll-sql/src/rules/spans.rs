@@ -1,5 +1,5 @@
-//! Values that are equal where Arrow sees different ones: intervals of one length (`INTERVAL-1`), and
-//! `jsonb` values with numbers (`JSON-1`).
+//! Values that are equal where Arrow sees different ones: intervals of one length (`INTERVAL-1`),
+//! and `jsonb` values with numbers (`JSON-1`).
 //!
 //! Rows are ordered and grouped by what stands for such a value: the length of an interval, the
 //! order key of a `jsonb`. A group shows the value of one of its rows.

@@ -11,7 +11,8 @@ use super::{session, tag};
 
 const TABLE: &str = "CREATE TABLE t (id integer PRIMARY KEY, v interval, j json, b jsonb, \
                      n integer[], s varchar(5)[], INDEX by_v (v), INDEX by_n (n))";
-const ROW: &str = "INSERT INTO t VALUES (1, '1 mon 2 days 03:00', '{\"a\": 1}', '{\"b\":1,\"a\":[2]}', \
+const ROW: &str = "INSERT INTO t VALUES (1, '1 mon 2 days 03:00', '{\"a\": 1}', \
+                   '{\"b\":1,\"a\":[2]}', \
                    '{1,NULL,3}', '{a,\"b c\"}')";
 const ALL: &str = "SELECT v::text, j::text, b::text, n::text, s::text FROM t";
 

@@ -1,5 +1,5 @@
-//! Functions and operators of JSON (PostgreSQL's manual, 9.16), of which each operator is a function
-//! with a name of its own ([`of_operator`]).
+//! Functions and operators of JSON (PostgreSQL's manual, 9.16), of which each operator is a
+//! function with a name of its own ([`of_operator`]).
 
 use sqlparser::ast::BinaryOperator as Op;
 

@@ -11,8 +11,8 @@
 //! In reading order: [`kind`] (types of arguments), [`column`] (a batch of results), then the
 //! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
 //! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`],
-//! [`intervals`], [`json`] with [`json_changes`] and [`json_made`], [`arrays`], [`sequences`], and the patterns of `to_char` and `to_date`: [`number_format`],
-//! [`time_format`], [`time_written`], [`time_read`].
+//! [`intervals`], [`json`] with [`json_changes`] and [`json_made`], [`arrays`], [`sequences`], and
+//! the patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`], [`time_read`].
 
 mod arrays;
 mod bytes;
