@@ -52,7 +52,7 @@ class Databases:
     def into_postgresql(self, text):
         """What pg_dump writes of a new database with what a script makes."""
         self.count += 1
-        name = f"dumps{self.count}"
+        name = f"{os.path.basename(self.folder)}_{self.count}"
         at = ["-h", self.server.folder, "-U", "postgres"]
         run([f"{self.programs}/createdb", *at, name])
         psql = [f"{self.programs}/psql", *at, "-qX", "-v", "ON_ERROR_STOP=1", "-d", name]
@@ -60,12 +60,12 @@ class Databases:
         return run([f"{self.programs}/pg_dump", *at, name])
 
 
-def data_of(dump):
-    """The parts of a dump with rows and numbers."""
+def data_of(dump, numbers=True):
+    """The parts of a dump with rows, and with where sequences are."""
     lines, kept, is_inside = dump.splitlines(), [], False
     for line in lines:
         is_inside |= line.startswith("COPY ")
-        if is_inside or "setval" in line:
+        if is_inside or numbers and "setval" in line:
             kept.append(line)
         is_inside &= line != "\\."
     return kept
@@ -80,7 +80,8 @@ def check(databases, script):
     if data_of(again) != data_of(first):
         raise Failed(f"other rows came back from PostgreSQL:\n{first}\n{again}")
     other_way = databases.into_atoll(databases.into_postgresql(script))
-    if data_of(other_way) != data_of(first):
+    # A sequence of Atoll is ahead by the numbers that it has set aside.
+    if data_of(other_way, numbers=False) != data_of(first, numbers=False):
         raise Failed(f"PostgreSQL's rows are others:\n{first}\n{other_way}")
 
 

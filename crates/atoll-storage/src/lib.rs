@@ -32,6 +32,7 @@ pub mod stable;
 pub mod table;
 pub mod types;
 pub mod undo;
+mod value;
 pub mod zone;
 
 pub use directory::{Change, Directory, Shown};

@@ -5,7 +5,7 @@
 //! ([`Table::redo`]), all changes of one segment in their order and by one thread; finally the
 //! caller calls [`Table::widen`] and [`Table::end_restore`].
 //!
-//! - `RESTORE-1`: a table may get columns among the changes. Each thread learns of a column at its
+//! - `REDO-1`: a table may get columns among the changes. Each thread learns of a column at its
 //!   place in their order ([`Table::redo_column`]), so it knows how many columns a change is for.
 //!   Segments have as many at least, and have had the constant of each further one from its
 //!   beginning.
@@ -127,7 +127,7 @@ impl<M: Machine> Table<M> {
     }
 
     /// Applies the addition of a column from a log ([`Kind::Column`]), of which a thread learns
-    /// that has known `columns` columns so far (`RESTORE-1`); returns how many it knows now.
+    /// that has known `columns` columns so far (`REDO-1`); returns how many it knows now.
     ///
     /// # Errors
     /// [`StorageError::BadRecord`], [`StorageError::Memory`].
@@ -151,7 +151,7 @@ impl<M: Machine> Table<M> {
         if is_sound { Ok(columns + 1) } else { Err(bad()) }
     }
 
-    /// Applies a change from a log, which is for so many columns (`RESTORE-1`).
+    /// Applies a change from a log, which is for so many columns (`REDO-1`).
     ///
     /// # Errors
     /// [`StorageError::BadRecord`], [`StorageError::Memory`], [`StorageError::TableFull`].

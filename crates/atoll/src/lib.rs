@@ -14,6 +14,7 @@
 struct Readme;
 
 mod acknowledger;
+mod arrow_types;
 mod attach;
 mod catalog;
 mod core;
@@ -48,6 +49,7 @@ mod transaction;
 mod turn;
 mod unfinished;
 
+pub use arrow_types::{BINARY, CHARACTER, ENUM, JSON, JSONB, UTC, UUID, arrow_field, arrow_type};
 #[doc(hidden)]
 pub use atoll_log::Planted;
 pub use atoll_log::{LogError, LogsOptions};
@@ -73,9 +75,7 @@ pub use durable::inspect;
 pub use durable::{BackupReport, CheckpointReport, RecoveryReport};
 pub use error::{Error, Expiry, RestoreError, Result, TxnError, TxnResult};
 pub use evictor::Budget;
-pub use export::{
-    BINARY, CHARACTER, ENUM, JSON, JSONB, UTC, UUID, arrow_field, arrow_type, dictionary,
-};
+pub use export::dictionary;
 pub use lanes::{Lanes, Request};
 pub use leases::{SnapshotInfo, Status};
 pub use lists::{list_array, value_array};

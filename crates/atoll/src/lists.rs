@@ -16,7 +16,7 @@ use arrow_schema::{ArrowError, Field};
 use atoll_storage::types::Interval;
 use atoll_storage::{DataType, Value, list};
 
-use crate::export::{UTC, arrow_type};
+use crate::arrow_types::{UTC, arrow_type};
 
 /// The values as an array of the [Arrow type](crate::arrow_type) of a column; those of another
 /// type become NULL.

@@ -11,6 +11,7 @@ use atoll_storage::undo::Was;
 use atoll_storage::{Column, SEGMENT_ROWS, Schema, StorageError, TableSerial, Value};
 use atoll_txn::{IndexSpec, describe};
 
+use crate::arrow_types::arrow_field;
 use crate::error::{Error, Result};
 use crate::export::{self, ColumnSource};
 use crate::snapshot::{Shared, Snapshot};
@@ -89,7 +90,7 @@ impl Snapshot {
 
 impl SnapshotTable {
     pub(crate) fn new(shared: Arc<Shared>, table: Arc<TableView>) -> Self {
-        let fields: Vec<_> = table.schema.visible().iter().map(export::arrow_field).collect();
+        let fields: Vec<_> = table.schema.visible().iter().map(arrow_field).collect();
         let arrow = Arc::new(arrow_schema::Schema::new(fields));
         Self { shared, table, arrow }
     }
@@ -327,7 +328,7 @@ impl SnapshotSegment {
         let described = self.table.schema.columns();
         let fields = columns.iter().map(|at| match self.arrow.fields().get(*at) {
             Some(field) => Arc::clone(field),
-            None => Arc::new(export::arrow_field(&described[*at])),
+            None => Arc::new(arrow_field(&described[*at])),
         });
         let schema = arrow_schema::Schema::new(fields.collect::<Vec<_>>());
         let options = RecordBatchOptions::new().with_row_count(Some(self.view.filled));

@@ -170,6 +170,9 @@ impl Dump<'_> {
             // With a condition for its width.
             DataType::FixedBinary(_) => "bytea".to_owned(),
             DataType::Enum(labels) => self.name(labels.name()),
+            DataType::Array(element) if let Some(one) = element.data_type() => {
+                format!("{}[]", self.type_name(one))
+            }
             other => other.to_string(),
         }
     }

@@ -14,6 +14,29 @@ use crate::json::Form;
 use crate::query_error::external;
 use crate::types;
 
+impl Typed {
+    /// A text, a literal or a parameter as JSON of a form.
+    pub(crate) fn into_json(self, form: Form) -> Result<Self> {
+        if self.json == Some(form) {
+            return Ok(self);
+        }
+        let field = form.mark(Field::new("", ArrowType::Utf8View, true));
+        if self.is_open_parameter() {
+            return Ok(Self { json: Some(form), ..self.with_parameter_field(&field) });
+        }
+        let arrow = ArrowType::Utf8View;
+        let name = if form == Form::Json { "json_in" } else { "jsonb_in" };
+        if self.json.is_none() && !self.is_text() && !self.arrow.is_null() {
+            let to = form.data_type();
+            let message = format!("cannot cast type {} to {to}", self.type_name());
+            let error = SqlError::new(SqlErrorKind::Type, message).with_state("42846");
+            return Err(external(error));
+        }
+        let expr = functions::call(name, vec![self])?;
+        Ok(Self { expr, arrow, character: None, json: Some(form) })
+    }
+}
+
 /// The forms of JSON that values have; those that are none by themselves take that of the others.
 pub(crate) fn forms(values: &[Typed]) -> Vec<Option<Form>> {
     let is_open = |one: &&Typed| one.untyped().is_none() && !one.arrow.is_null();

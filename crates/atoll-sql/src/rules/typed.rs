@@ -8,8 +8,8 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 
+use super::cast;
 use super::number::{DIGITS_MAX, Number};
-use super::{cast, functions};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::json::Form;
 use crate::query_error::external;
@@ -177,27 +177,6 @@ impl Typed {
 }
 
 impl Typed {
-    /// A text, a literal or a parameter as JSON of a form.
-    pub(crate) fn into_json(self, form: Form) -> Result<Self> {
-        if self.json == Some(form) {
-            return Ok(self);
-        }
-        let field = form.mark(Field::new("", ArrowType::Utf8View, true));
-        if self.is_open_parameter() {
-            return Ok(Self { json: Some(form), ..self.with_parameter_field(&field) });
-        }
-        let arrow = ArrowType::Utf8View;
-        let name = if form == Form::Json { "json_in" } else { "jsonb_in" };
-        if self.json.is_none() && !self.is_text() && !self.arrow.is_null() {
-            let to = form.data_type();
-            let message = format!("cannot cast type {} to {to}", self.type_name());
-            let error = SqlError::new(SqlErrorKind::Type, message).with_state("42846");
-            return Err(external(error));
-        }
-        let expr = functions::call(name, vec![self])?;
-        Ok(Self { expr, arrow, character: None, json: Some(form) })
-    }
-
     /// A parameter without a type with this one, unless it is that of NULL; anything else as it is.
     pub(crate) fn with_parameter_type(self, arrow: &ArrowType) -> Self {
         match arrow {

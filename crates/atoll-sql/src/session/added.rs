@@ -1,12 +1,12 @@
-//! The values that rows get in columns which `ALTER TABLE` adds: one for all rows, where the default
-//! says the same for each.
+//! The values that rows get in columns which `ALTER TABLE` adds: one for all rows, where the
+//! default says the same for each.
 
 use std::ops::ControlFlow;
 
 use atoll::{Transaction, Value};
 use sqlparser::ast::{Expr, Statement, visit_expressions};
 
-use super::alter::run_over_rows;
+use super::over_rows::run_over_rows;
 use crate::alter::{Altered, cast};
 use crate::declared::Declared;
 use crate::error::{ApplyError, SqlError};

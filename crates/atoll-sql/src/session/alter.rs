@@ -7,6 +7,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use super::over_rows::run_over_rows;
 use super::views::become_all;
 use super::{Outcome, SqlSession, Target, added};
 use crate::alter::{Alteration, Altered, in_passes, index_name, unknown};
@@ -365,28 +366,6 @@ fn table_change(new: &NewTable, added: &[Value]) -> TableChange {
     let NewTable { name, schema, options, .. } = new;
     let (name, schema, indexes) = (name.clone(), schema.clone(), options.indexes.clone());
     TableChange { name, schema, added: added.to_vec(), indexes }
-}
-
-/// Copies all rows of a table, or checks them, or computes the value of a new column.
-pub(super) fn run_over_rows(
-    copy: &Prepared,
-    binder: &Binder<'_>,
-    transaction: &mut Transaction,
-    began: &Began,
-) -> Result<Ran, ApplyError> {
-    let around = copy.surroundings(&[], began.clone())?;
-    let around = around.unwrap_or_else(|_| Surroundings::of_nothing(began.clone()));
-    let how = How::serializable(binder.interrupt);
-    let own = Own::of(transaction);
-    match context::within(own, || run::run(copy, &around, transaction, how)) {
-        Ok(ran) => Ok(ran),
-        Err(Stop::Transaction(end)) => Err(end.into()),
-        Err(Stop::Error(error)) => Err(error.into()),
-        Err(Stop::TooManyRows | Stop::Passed) => {
-            let message = "the copy of the table ran into a limit";
-            Err(ApplyError::Error(SqlError::new(SqlErrorKind::Query, message)))
-        }
-    }
 }
 
 /// Checks that the same foreign keys refer to a table as before it was locked.

@@ -15,6 +15,7 @@ mod dropping;
 mod idle;
 mod locks;
 mod outcome;
+mod over_rows;
 mod passed_over;
 mod prepare;
 mod ready;

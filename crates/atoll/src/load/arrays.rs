@@ -15,8 +15,8 @@ use atoll_storage::types::{Interval, VALUE_BYTES_MAX, has_room_for};
 use atoll_storage::{DataType, Schema, StorageError, Value};
 
 use super::ArrowRows;
+use crate::arrow_types::arrow_type;
 use crate::error::Result;
-use crate::export::arrow_type;
 
 /// Checks that rows fit a schema; numbers of rows may still be missing.
 ///

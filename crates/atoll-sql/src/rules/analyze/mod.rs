@@ -9,6 +9,7 @@
 mod arguments;
 mod like;
 mod scope;
+mod written;
 
 use std::sync::Arc;
 

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 
 use atoll::DataType;
 
+use super::written::written_cast;
 use super::{Outer, plan_types, sort_keys};
 use crate::error::SqlErrorKind;
 use crate::json::Form;
@@ -72,7 +73,7 @@ impl Scope<'_> {
                     to @ ArrowType::List(element) => {
                         quantified::cast(value, to, element, (&|expr| self.typed(expr), &cast))
                     }
-                    _ => cast(value, &field),
+                    _ => written_cast(value, &field),
                 }
             }
             // DataFusion's own say otherwise in its two kinds of plans whether they may be NULL.
@@ -480,34 +481,5 @@ fn is_known(condition: &Expr) -> bool {
         }
         Expr::IsNull(_) | Expr::IsNotNull(_) => true,
         _ => false,
-    }
-}
-
-/// A cast that is written.
-fn cast(value: Typed, field: &Field) -> Result<Expr> {
-    if let Some(limit) = lengths::limit_of(field) {
-        return lengths::cast(value, limit);
-    }
-    if let Some(form) = Form::of_field(field) {
-        return value.into_json(form).map(|json| json.expr);
-    }
-    let to = temporal::wanted_type(field, &value.arrow);
-    if let Some(form) = value.json {
-        return json::cast(value, form, &to);
-    }
-    if value.character.is_some() && to == value.arrow {
-        return Ok(lengths::cut(value.expr, DataType::Text));
-    }
-    let value = if to == ArrowType::Boolean { value.narrowed()? } else { value };
-    let expr = cast::expression(value.expr, &value.arrow, &to)?;
-    let looks_untyped = match &expr {
-        Expr::Literal(ScalarValue::Int64(_), _) => true,
-        Expr::Literal(value, _) => value.try_as_str().flatten().is_some(),
-        _ => false,
-    };
-    // The cast stays around a literal that would be taken for one without a type.
-    match looks_untyped {
-        true => Ok(Expr::Cast(Cast::new(Box::new(expr), to))),
-        false => Ok(expr),
     }
 }

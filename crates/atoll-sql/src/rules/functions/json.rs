@@ -7,6 +7,7 @@ use super::json_changes::{
     changed, check_container, concatenated, insert, set, stripped, without, without_element,
 };
 use super::json_made::{array, object, of_pairs, written};
+use super::json_values::{failed, made, path, read, text, value};
 use super::{Function, Gives, Kind, Nulls, Overload, Run, refused, strict};
 use crate::error::SqlError;
 use crate::json::{self, Form, Json, Node};
@@ -251,37 +252,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     one("jsonb_object", &[strict(&[Texts], Kind::Jsonb, |v| as_jsonb(&of_pairs(v)?))]),
 ];
 
-fn failed(fault: json::Fault) -> SqlError {
-    refused(fault.state, fault.message)
-}
-
-fn text(values: &[Literal], at: usize) -> &str {
-    match values.get(at) {
-        Some(Literal::Text(text) | Literal::Json(text)) => text,
-        _ => "",
-    }
-}
-
 fn number(values: &[Literal], at: usize) -> i64 {
     match values.get(at) {
         Some(Literal::Integer(number)) => i64::try_from(*number).unwrap_or(i64::MAX),
         _ => 0,
     }
-}
-
-/// A value as it was written.
-fn read(values: &[Literal], at: usize) -> Result<Node, SqlError> {
-    json::parse(text(values, at)).map_err(failed)
-}
-
-/// A value of a `jsonb`.
-pub(super) fn value(values: &[Literal], at: usize) -> Result<Json, SqlError> {
-    read(values, at)?.value.settled().map_err(failed)
-}
-
-/// A value that was made of settled ones.
-pub(super) fn made(value: Json) -> Result<Literal, SqlError> {
-    value.settled().map(|value| Literal::Json(json::of_jsonb(&value))).map_err(failed)
 }
 
 fn as_form(form: Form, values: &[Literal]) -> Result<Literal, SqlError> {
@@ -290,14 +265,6 @@ fn as_form(form: Form, values: &[Literal]) -> Result<Literal, SqlError> {
 
 fn as_jsonb(text: &str) -> Result<Literal, SqlError> {
     Form::Jsonb.read(text).map(Literal::Json).map_err(failed)
-}
-
-/// The elements of a text array; those that are NULL are left out.
-pub(super) fn path(values: &[Literal], at: usize) -> Vec<String> {
-    match values.get(at) {
-        Some(Literal::List(items)) => items.iter().filter_map(Literal::to_text).collect(),
-        _ => Vec::new(),
-    }
 }
 
 /// The arguments behind the first one.

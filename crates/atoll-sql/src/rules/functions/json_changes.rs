@@ -1,6 +1,6 @@
 //! Changes of a `jsonb`: parts that are put in, replaced and taken away.
 
-use super::json::{made, path, value};
+use super::json_values::{made, path, value};
 use super::refused;
 use crate::error::SqlError;
 use crate::json::{self, Json, Node};

@@ -25,6 +25,7 @@ mod intervals;
 mod json;
 mod json_changes;
 mod json_made;
+mod json_values;
 mod keywords;
 mod kind;
 mod number_format;

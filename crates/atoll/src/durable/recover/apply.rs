@@ -35,7 +35,7 @@ pub(super) struct Applier {
     /// Whether all others have ended.
     is_last: bool,
     tables: Tables,
-    /// How many columns of a table changes are for, if it has got some (`RESTORE-1` of the storage).
+    /// How many columns of a table changes are for, if it has got some (`REDO-1` of the storage).
     columns: HashMap<TableSerial, usize>,
     hints: Hints,
 }
