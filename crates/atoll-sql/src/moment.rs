@@ -11,8 +11,8 @@ use atoll::{Interval, UUID};
 use crate::{arrow_value, clock, interval, show, uuid, zone};
 
 /// The text of a date, a time, a timestamp, an instant, an interval, a list or a UUID in an array,
-/// of whatever year; `None` for values of other types. An instant is in the zone of the last statement of this
-/// thread.
+/// of whatever year; `None` for values of other types. An instant is in the zone of the last
+/// statement of this thread.
 pub fn show_moment(array: &dyn Array, field: &Field, row: usize) -> Option<String> {
     match array.data_type() {
         ArrowType::Date32 => Some(show::date(array.as_primitive::<Date32Type>().value(row))),

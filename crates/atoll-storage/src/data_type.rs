@@ -1,8 +1,8 @@
 //! The types of columns.
 //!
 //! `TYPE-1`: a type is stored as one of the first thirteen ([`DataType::stored_as`]): its values
-//! are theirs, in bytes and as [`crate::Value`], and have their order. It says which of them a column
-//! can hold, and what they mean outside a table.
+//! are theirs, in bytes and as [`crate::Value`], and have their order. It says which of them a
+//! column can hold, and what they mean outside a table.
 
 use std::fmt;
 

@@ -8,6 +8,7 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Case, Cast, Expr, Operator, binary_expr, lit};
 
 use super::canonical::comparable;
+use super::merged_type::merged;
 use super::number::{DIGITS_MAX, Number};
 use super::operands::{compare, comparison, truth};
 use super::temporal::{INTERVAL, TIMESTAMP};
@@ -18,17 +19,6 @@ use crate::{text, types};
 
 /// The type of texts.
 const TEXT: ArrowType = ArrowType::Utf8View;
-
-/// The type that values of these types merge into, where it is for this module to say.
-pub(crate) fn merged<'a>(types: impl Iterator<Item = &'a ArrowType> + Clone) -> Option<ArrowType> {
-    let mut typed = types.filter(|arrow| !arrow.is_null());
-    let numbers: Option<Vec<Number>> = typed.clone().map(Number::of).collect();
-    if let Some(numbers) = numbers {
-        return numbers.into_iter().reduce(Number::merged).map(Number::arrow);
-    }
-    let first = typed.next()?.clone();
-    typed.try_fold(first, |common, arrow| moments::common(&common, arrow))
-}
 
 /// Values that one column or result is to hold, all of one type.
 ///

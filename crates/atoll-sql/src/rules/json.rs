@@ -2,7 +2,7 @@
 //!
 //! An expression is JSON if its field has the extension type [`atoll::JSON`]; its values are texts.
 
-use arrow_schema::DataType as ArrowType;
+use arrow_schema::{DataType as ArrowType, Field};
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, lit};
 

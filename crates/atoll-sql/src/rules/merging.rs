@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::common_type;
+use super::merged_type;
 
 /// The functions of this module.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
@@ -57,7 +57,7 @@ impl ScalarUDFImpl for Merging {
             None => typed.clone().next().cloned().unwrap_or(ArrowType::Null),
             Some(first) => {
                 let others = typed.filter(|arrow| !is_text(arrow));
-                common_type::merged(others).unwrap_or_else(|| first.clone())
+                merged_type::merged(others).unwrap_or_else(|| first.clone())
             }
         })
     }

@@ -30,6 +30,7 @@ pub(crate) mod grouped;
 pub(crate) mod guard;
 pub(crate) mod json;
 pub(crate) mod lengths;
+pub(crate) mod merged_type;
 pub(crate) mod merging;
 pub(crate) mod moments;
 pub(crate) mod number;

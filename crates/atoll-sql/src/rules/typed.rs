@@ -10,9 +10,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 
 use super::cast;
 use super::number::{DIGITS_MAX, Number};
-use crate::error::{SqlError, SqlErrorKind};
 use crate::json::Form;
-use crate::query_error::external;
 use crate::wording::in_sql;
 use crate::{enums, lengths, text, types};
 
@@ -188,7 +186,7 @@ impl Typed {
         }
     }
 
-    fn with_parameter_field(self, field: &Field) -> Self {
+    pub(super) fn with_parameter_field(self, field: &Field) -> Self {
         match self.expr {
             Expr::Placeholder(Placeholder { id, field: None }) => {
                 let arrow = field.data_type().clone();

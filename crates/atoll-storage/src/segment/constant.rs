@@ -5,8 +5,8 @@
 //!   copies it before it stores into it, as if it were frozen, and never retires it. So it is the
 //!   same for all rows that have the value still, until the table is freed.
 //! - `SHARED-2`: in the lists of the table such an extent has that birth, too, as an outgrown one
-//!   has, so no store takes the fast path. Its segment grows as any other; the shared extent has room
-//!   for the largest.
+//!   has, so no store takes the fast path. Its segment grows as any other; the shared extent has
+//!   room for the largest.
 
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::{Extent, MemoryError, Purpose, Retired};

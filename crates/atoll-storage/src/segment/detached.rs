@@ -21,6 +21,9 @@ use crate::layout::{
 };
 use crate::types::Schema;
 
+/// The heaps of the columns of a segment.
+type Heaps<M> = Grown<Latch<M, Heap>, M>;
+
 /// A segment that is not part of its table; see the module.
 pub struct DetachedSegment<M: Machine> {
     segment: Segment<M>,
@@ -97,7 +100,7 @@ impl<M: Machine> Barrier<M> {
         schema: &Schema,
         rows: &SegmentBuffer,
         bits: &mut Vec<u8>,
-    ) -> Result<(u64, Grown<Latch<M, Heap>, M>), MemoryError> {
+    ) -> Result<(u64, Heaps<M>), MemoryError> {
         let (access, birth) = (self.access(), self.memory().epoch());
         let image = rows.image(bits);
         let node = extents.add(&[], segment_node_bytes(image.columns.len()))?.offset;

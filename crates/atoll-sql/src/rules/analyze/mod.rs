@@ -28,7 +28,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::optimizer::AnalyzerRule;
 
 use super::typed::Typed;
-use super::{cast, common_type, enums, operands, plan_error, spans};
+use super::{cast, common_type, enums, merged_type, operands, plan_error, spans};
 use crate::error::SqlErrorKind;
 use scope::Scope;
 
@@ -154,7 +154,7 @@ fn join_keys(mut join: Join) -> Result<LogicalPlan> {
         // The result has the type that both sides merge into, as that of UNION has.
         let fields = join.left.schema().fields().iter().zip(join.right.schema().fields());
         let wanted: Vec<Option<ArrowType>> = fields
-            .map(|(a, b)| common_type::merged([a.data_type(), b.data_type()].into_iter()))
+            .map(|(a, b)| merged_type::merged([a.data_type(), b.data_type()].into_iter()))
             .collect();
         let before = Arc::clone(join.left.schema());
         join.left = Arc::new(with_types(Arc::unwrap_or_clone(join.left), &wanted)?);
@@ -282,7 +282,7 @@ fn union_types(union: Union) -> Result<LogicalPlan> {
                 union.inputs.iter().map(|input| input.schema().field(at).data_type()).collect();
             // A quoted literal beside an enum is a label of it.
             let labels = types.iter().copied().find(|arrow| crate::enums::of(arrow).is_some());
-            common_type::merged(types.into_iter()).or_else(|| labels.cloned())
+            merged_type::merged(types.into_iter()).or_else(|| labels.cloned())
         })
         .collect();
     for input in &union.inputs {

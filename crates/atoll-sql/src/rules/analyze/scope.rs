@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType as ArrowType, Field};
+use arrow_schema::DataType as ArrowType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchemaRef, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{
@@ -15,12 +15,9 @@ use datafusion::logical_expr::{
     WindowFrameUnits, lit,
 };
 
-use atoll::DataType;
-
 use super::written::written_cast;
 use super::{Outer, plan_types, sort_keys};
 use crate::error::SqlErrorKind;
-use crate::json::Form;
 use crate::mark::MARK;
 use crate::rules::arith::Arithmetic;
 use crate::rules::canonical::canonical;
@@ -30,8 +27,8 @@ use crate::rules::quantified::{self, Quantified};
 use crate::rules::spans::key_of;
 use crate::rules::typed::Typed;
 use crate::rules::{
-    absolute, at_zone, cast, common_type, enums, extreme, frame, guard, json, lengths, merging,
-    moments, operands, plan_error, sum, temporal,
+    absolute, at_zone, common_type, enums, extreme, frame, guard, json, lengths, merging, moments,
+    operands, plan_error, sum, temporal,
 };
 
 /// The columns that the expressions of a node can refer to.
@@ -70,9 +67,12 @@ impl Scope<'_> {
             Expr::Cast(Cast { expr, field }) => {
                 let value = self.typed(*expr)?;
                 match field.data_type() {
-                    to @ ArrowType::List(element) => {
-                        quantified::cast(value, to, element, (&|expr| self.typed(expr), &cast))
-                    }
+                    to @ ArrowType::List(element) => quantified::cast(
+                        value,
+                        to,
+                        element,
+                        (&|expr| self.typed(expr), &written_cast),
+                    ),
                     _ => written_cast(value, &field),
                 }
             }
@@ -235,7 +235,12 @@ impl Scope<'_> {
         }
         typed = self.with_blanks(func.name(), typed)?;
         if let Some(call) = func.inner().downcast_ref::<Call>() {
-            return call.over(typed);
+            return match call.over(typed)? {
+                Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                    operands::arithmetic(self.typed(*left)?, op, self.typed(*right)?)
+                }
+                call => Ok(call),
+            };
         }
         if let Some(settled) = func.inner().downcast_ref::<Arithmetic>()
             && typed.len() == 2

@@ -12,7 +12,8 @@
 //! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
 //! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`],
 //! [`intervals`], [`json`] with [`json_changes`] and [`json_made`], [`arrays`], [`sequences`], and
-//! the patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`], [`time_read`].
+//! the patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`],
+//! [`time_read`].
 
 mod arrays;
 mod bytes;
@@ -52,7 +53,7 @@ use datafusion::logical_expr::{
 };
 
 use super::typed::Typed;
-use super::{common_type, plan_error};
+use super::{merged_type, plan_error};
 use crate::arrow_value;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::json::Form;
@@ -279,7 +280,7 @@ fn common_item(overload: &Overload, arguments: &[Argument<'_>]) -> ArrowType {
         _ => None,
     });
     let types: Vec<&ArrowType> = types.collect();
-    let merged = common_type::merged(types.iter().copied());
+    let merged = merged_type::merged(types.iter().copied());
     merged.or_else(|| types.first().map(|one| (*one).clone())).unwrap_or(ArrowType::Utf8View)
 }
 

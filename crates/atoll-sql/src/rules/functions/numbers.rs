@@ -3,14 +3,13 @@
 
 use arrow_buffer::i256;
 use datafusion::functions::math;
-use datafusion::logical_expr::Operator;
+use datafusion::logical_expr::{Operator, binary_expr};
 
 use super::exact::{self, Decimal};
 use super::pattern::int;
 use super::{Function, Gives, Kind, Nulls, Overload, Run, builtin, refused, strict};
 use crate::error::SqlError;
 use crate::literal::Literal;
-use crate::rules::operands;
 
 use Kind::{Float64, Int16, Int32, Int64, Numeric};
 
@@ -202,12 +201,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// The remainder, as the operator has it.
+/// The remainder: the operator, which the caller gives its types.
 const fn modulo(takes: &'static [Kind], gives: Gives) -> Overload {
     let run = Run::Rewrite(|mut values| {
         let (right, left) = (values.pop(), values.pop());
         match left.zip(right) {
-            Some((left, right)) => operands::arithmetic(left, Operator::Modulo, right),
+            Some((left, right)) => Ok(binary_expr(left.expr, Operator::Modulo, right.expr)),
             None => datafusion::common::internal_err!("mod has two arguments"),
         }
     });
