@@ -21,7 +21,7 @@ fn load(session: &mut SqlSession, script: &str) -> Result<(), SqlError> {
         let data = rest.strip_prefix('\n').unwrap_or(rest);
         let end = if data.starts_with("\\.\n") { 0 } else { data.find("\n\\.\n").unwrap() + 1 };
         let line = 1 + script[..script.len() - data.len()].matches('\n').count() as u64;
-        let input = Input::spool("the script", data[..end].as_bytes())?.at_line(line);
+        let input = Input::spool("the script", &data.as_bytes()[..end])?.at_line(line);
         session.copy_in(statement, input)?;
         rest = &data[end + 3..];
     }

@@ -1,6 +1,5 @@
 //! Intervals, JSON and arrays as values of Rust, in files, in folders and in snapshots.
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, IntervalMonthDayNanoType};
 use atoll::machine::CrashMedium;
