@@ -26,6 +26,7 @@ use self::values::{as_it_was, keeps_values, one_direction};
 use crate::ddl::NewTable;
 use crate::declared::Declared;
 use crate::declared::domain::Domain;
+use crate::domain_type;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
 use crate::names;
@@ -76,6 +77,8 @@ impl Alteration {
                 }
                 let is_check = |one: &ColumnOptionDef| matches!(one.option, ColumnOption::Check(_));
                 self.adds_check |= column_def.options.iter().any(is_check);
+                let domain = domain_type::of_marked(&column_def.data_type);
+                self.adds_check |= domain.is_some_and(|(domain, _)| domain.has_rules());
                 self.shape.add_column(column_def)?;
                 if let Some(added) = self.shape.columns.last_mut() {
                     // Rows that are there get the default of now.

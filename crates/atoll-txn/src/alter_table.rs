@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_storage::ordered::{BuiltTree, EntryRun};
-use atoll_storage::{Change, Column, RowId, StorageError, Table, Value, key};
+use atoll_storage::{Change, Column, RowId, Schema, StorageError, Table, Value, key};
 
 use crate::bulk::each;
 use crate::describe::{self, Description};
@@ -40,8 +40,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         Ok(number)
     }
 
-    /// Adds columns behind the others, in each of which all rows have one value. The caller has the
-    /// table alone, until the transaction has ended that defines the columns; a transaction that is
+    /// Gives a table a schema with columns behind the others, in each of which all rows have one
+    /// value. The caller has the table alone, until the transaction has ended that defines the columns; a transaction that is
     /// rolled back gives the table its schema back ([`Table::rename`]). `false` if this takes a
     /// copy of the table.
     ///
@@ -50,13 +50,15 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     pub fn add_columns(
         &self,
         table: &Table<M>,
-        added: &[(Column, Value)],
+        schema: &Schema,
+        added: &[Value],
     ) -> Result<bool, OpError> {
         let _defining = self.defining.take_patiently();
         let context = self.altered(table)?;
-        let schema = table.schema().with_columns(added.iter().map(|(column, _)| column.clone()))?;
+        let columns = schema.columns()[table.schema().columns().len()..].iter().cloned();
+        let added: Vec<(Column, Value)> = columns.zip(added.iter().cloned()).collect();
         self.keep_others_away(context, || {
-            if !table.add_columns(added)? {
+            if !table.add_columns(&added)? {
                 return Ok(false);
             }
             let mut member = self.memory().upkeep();
@@ -66,8 +68,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
                 from = table.widen(Change::forward(section.inside()), segment)?;
             }
             drop(member);
-            drop(self.exchange_indexes(context, context.indexes().widened(&schema)));
-            table.rename(table.name(), &schema);
+            drop(self.exchange_indexes(context, context.indexes().widened(schema)));
+            table.rename(table.name(), schema);
             Ok(true)
         })
     }

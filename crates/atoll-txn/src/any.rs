@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use atoll_machine::{Machine, Native};
 use atoll_memory::Memory;
-use atoll_storage::{Column, Directory, Schema, StorageError, Table, TableId, TableSerial, Value};
+use atoll_storage::{Directory, Schema, StorageError, Table, TableId, TableSerial, Value};
 
 pub use crate::any_engine::AnyEngine;
 pub use crate::any_txn::AnyTxn;
@@ -103,8 +103,13 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
         self.engine().add_index(table, spec)
     }
 
-    fn add_columns(&self, table: &Table<M>, added: &[(Column, Value)]) -> Result<bool, OpError> {
-        self.engine().add_columns(table, added)
+    fn add_columns(
+        &self,
+        table: &Table<M>,
+        schema: &Schema,
+        added: &[Value],
+    ) -> Result<bool, OpError> {
+        self.engine().add_columns(table, schema, added)
     }
 
     fn drop_indexes(&self, table: &Table<M>, numbers: &[usize]) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atoll_machine::Machine;
 use atoll_memory::Memory;
-use atoll_storage::{Column, Schema, StorageError, Table, TableId, TableSerial, Value};
+use atoll_storage::{Schema, StorageError, Table, TableId, TableSerial, Value};
 
 use crate::any_txn::AnyTxn;
 use crate::bulk::{Loaded, RowSource};
@@ -72,7 +72,12 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     ///
     /// # Errors
     /// As there.
-    fn add_columns(&self, table: &Table<M>, added: &[(Column, Value)]) -> Result<bool, OpError>;
+    fn add_columns(
+        &self,
+        table: &Table<M>,
+        schema: &Schema,
+        added: &[Value],
+    ) -> Result<bool, OpError>;
     /// [`Engine::drop_indexes`].
     fn drop_indexes(&self, table: &Table<M>, numbers: &[usize]);
     /// [`Engine::give_up_index`].

@@ -172,6 +172,9 @@ fn shown(array: &dyn Array, data_type: DataType, slot: usize) -> Value {
     if array.is_null(slot) {
         return Value::Null;
     }
+    if let DataType::Enum(_) = data_type {
+        return Value::Int32(array.as_dictionary::<Int32Type>().keys().value(slot));
+    }
     match data_type.stored_as() {
         _ if data_type == DataType::Time => {
             Value::Int64(array.as_primitive::<Time64MicrosecondType>().value(slot))

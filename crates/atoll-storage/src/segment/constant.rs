@@ -154,11 +154,66 @@ impl<M: Machine> Barrier<M> {
             self.memory().discard(node);
             return Err(error);
         }
-        self.note(target.number, node, after);
+        self.note(target.number, node, before..after);
         (before..after).for_each(|at| _ = target.heaps.add(at, Default::default));
         target.node.store(node, Ordering::Release);
         let retired = Retired { offset: old, size_bytes: from, birth };
         self.memory().retire(retired, change.inside.epoch);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use atoll_machine::Native;
+    use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
+
+    use crate::directory::{Directory, Shown};
+    use crate::layout::{RowId, TableSerial};
+    use crate::table::Table;
+    use crate::types::{Column, DataType, Schema, Value};
+
+    use super::*;
+
+    #[test]
+    fn a_segment_that_is_growing_grows_on_when_it_has_got_a_column() {
+        let config = SwingConfig { buddy_bytes: 64 << 20, ..SwingConfig::default() };
+        let capacity_bytes = SwingMalloc::capacity_for(&config);
+        let options = StoreOptions { capacity_bytes, limit_bytes: 64 << 20, huge_pages: false };
+        let store = Arc::new(Store::create_memfd("atoll-test", &options).unwrap());
+        let swing = SwingMalloc::create(Arc::clone(&store), &config).unwrap();
+        let memory = Arc::new(Memory::new(store, swing));
+        let directory = Arc::new(Directory::create(Arc::clone(&memory)).unwrap());
+        let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
+        let mut member = memory.join().unwrap();
+        let section = member.enter();
+        let change = Change::forward(section.inside());
+        let of = (TableSerial(0), Shown::Yes);
+        let table: Table<Native> =
+            Table::create(&directory, change, of, "t", (schema, &[])).unwrap();
+        let number = table.add_segment(change, 128).unwrap();
+        drop(section);
+        let segment = table.slot(RowId::new(number, 0)).segment();
+        let barrier = table.barrier();
+        // It has begun to grow, and had no memory to end that.
+        memory.advance_after(|epoch| barrier.begin_growth(segment, 1024, epoch));
+        let section = member.enter();
+        let change = Change::forward(section.inside());
+        table.add_columns(&[(Column::new("n", DataType::Int64), Value::Int64(7))]).unwrap();
+        table.widen(change, 0).unwrap();
+        drop(section);
+        assert!(barrier.extents.values[0].is_outgrown(number), "its extents are small still");
+        memory.advance_after(|epoch| barrier.begin_growth(segment, 1024, epoch));
+        let section = member.enter();
+        let change = Change::forward(section.inside());
+        assert!(barrier.finish_growth(change, segment).unwrap());
+        assert_eq!(segment.capacity(), 1024);
+        assert!(!barrier.extents.values[0].is_outgrown(number));
+        assert_eq!(table.value(RowId::new(number, 1000), 1), Value::Int64(7));
+        drop(section);
     }
 }

@@ -84,7 +84,7 @@ impl<M: Machine> Barrier<M> {
                 return Err(error);
             }
         };
-        self.note(number, node, schema.columns().len());
+        self.note(number, node, 0..schema.columns().len());
         let segment = Segment::new(number, node, capacity_for(rows.rows()) as u64, heaps);
         Ok(DetachedSegment { segment, extents: made })
     }

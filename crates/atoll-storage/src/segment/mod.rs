@@ -64,6 +64,7 @@ use node::{PRESENCE, Slotted, validity_of, values_of};
 use table_memory::TableMemory;
 
 use std::hint::cold_path;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
@@ -208,16 +209,19 @@ impl<M: Machine> Barrier<M> {
             made.iter().for_each(|offset| self.memory.discard(*offset));
         }
         let (node, Some(number)) = result? else { return Ok(None) };
-        self.note(number, node, columns);
+        self.note(number, node, 0..columns);
         let heaps = (0..columns).map(|_| Latch::default()).collect();
         Ok(Some(Segment::new(number, node, capacity, heaps)))
     }
 
     /// Enters the extents of these columns of a segment, which no transaction can find yet, into
     /// the lists.
-    fn note(&self, number: u64, node: u64, columns: usize) {
+    fn note(&self, number: u64, node: u64, columns: Range<usize>) {
         let access = self.access();
-        for (extents, what) in self.extents.each(self.columns.iter().take(columns)) {
+        let first = self.columns.iter().take(columns.start);
+        let skipped = if columns.start == 0 { 0 } else { self.extents.each(first).count() };
+        let all = self.extents.each(self.columns.iter().take(columns.end));
+        for (extents, what) in all.skip(skipped) {
             let load = |at| access.load_u64(node + at);
             extents.publish(number, load(what.place), load(what.birth)); // SHARED-2
         }

@@ -46,7 +46,9 @@ impl<M: Machine> Table<M> {
         }
         for (column, value) in added {
             let mut room = [0; 16];
-            self.add_constant(column, image::plain(value, &mut room))?;
+            if !self.add_constant(column, image::plain(value, &mut room))? {
+                return Ok(false);
+            }
         }
         Ok(true)
     }

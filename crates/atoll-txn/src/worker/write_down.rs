@@ -5,6 +5,9 @@
 //! writes most of its records to the log at this point. In the section of the commit, the
 //! transaction gets its position in the log (`TxnState::record`), see [`crate::journal`].
 //!
+//! Changes of a table that the transaction drops are left out: the log may lack the columns that the
+//! transaction has added to it.
+//!
 //! If the scheme stores in place, the undo list says what has changed, and the new values are in
 //! the rows, which the transaction holds exclusively. If it stores at commit, both are in the write
 //! set.
@@ -15,6 +18,7 @@ use atoll_storage::undo::Replaced;
 use atoll_storage::{RowId, TableId};
 
 use super::call::Call;
+use super::defined::Define;
 use super::redo::RedoWriter;
 use super::thread::Thread;
 use super::txn::TxnState;
@@ -51,6 +55,11 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
         if TxnState::<S, M>::IN_PLACE && changes > CHANGES_IN_SECTION {
             self.txn.undo.each(|table, row, replaced| list.push((table, row, replaced)));
         }
+        let dropped = self.txn.definitions.iter().filter_map(|definition| match &definition.what {
+            Define::Drop(table) => Some(table.id()),
+            _ => None,
+        });
+        let dropped: Vec<TableId> = dropped.collect();
         let mut has_spilled = false;
         for definition in &self.txn.definitions {
             let mut records = definition.records();
@@ -69,11 +78,11 @@ impl<S: Scheme<M>, M: Machine> Call<'_, S, M> {
             let len = record.redo.len();
             let section = member.enter();
             if !TxnState::<S, M>::IN_PLACE {
-                (from..to).for_each(|at| txn.write_down_edit(engine, record, at));
+                (from..to).for_each(|at| txn.write_down_edit(engine, record, (at, &dropped)));
             } else if list.is_empty() {
-                txn.write_down_all(engine, record);
+                txn.write_down_all(engine, record, &dropped);
             } else {
-                for change in &list[from..to] {
+                for change in list[from..to].iter().filter(|(table, ..)| !dropped.contains(table)) {
                     write_down_stored(engine, record, *change);
                 }
             }
@@ -127,17 +136,29 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
         }
     }
 
-    fn write_down_all(&mut self, engine: &Engine<S, M>, record: &mut RedoWriter) {
+    fn write_down_all(
+        &mut self,
+        engine: &Engine<S, M>,
+        record: &mut RedoWriter,
+        dropped: &[TableId],
+    ) {
         self.undo.each(|table, row, replaced| {
-            write_down_stored(engine, record, (table, row, replaced));
+            if !dropped.contains(&table) {
+                write_down_stored(engine, record, (table, row, replaced));
+            }
         });
     }
 
     /// Encodes the change of a row of the write set.
-    fn write_down_edit(&mut self, engine: &Engine<S, M>, record: &mut RedoWriter, at: usize) {
+    fn write_down_edit(
+        &mut self,
+        engine: &Engine<S, M>,
+        record: &mut RedoWriter,
+        (at, dropped): (usize, &[TableId]),
+    ) {
         let edits = self.edits.get_mut();
         let edited = edits.row(at);
-        if edited.what.is_nothing() {
+        if edited.what.is_nothing() || dropped.contains(&edited.table) {
             return;
         }
         let context = engine.tables.context(edited.table);

@@ -186,10 +186,9 @@ impl Transaction {
     /// Adds the columns that a table gets. `false` if that takes a copy of the table.
     fn add_columns(&mut self, table: &Table, to: &TableChange) -> TxnResult<bool> {
         let before = table.core.schema().clone();
-        let columns = to.schema.columns()[before.columns().len()..].iter().cloned();
-        let added: Vec<_> = columns.zip(to.added.iter().cloned()).collect();
         let engine = Arc::clone(&self.core.engine);
-        let done = engine.add_columns(&table.core, &added).map_err(Error::of_op)?;
+        let done = engine.add_columns(&table.core, &to.schema, &to.added);
+        let done = done.map_err(Error::of_op)?;
         if done {
             self.alone.widened.push((table.clone(), before));
         }

@@ -340,3 +340,66 @@ fn the_memory_of_a_table_with_new_columns_comes_back() {
     let more = used(&db);
     assert!(more <= once + (1 << 20), "{once} bytes after one round, {more} after four");
 }
+
+/// The log has rows of a table with a new column, and the table is dropped with them.
+#[test]
+fn a_table_that_goes_with_its_new_column_leaves_a_log_that_can_be_read() {
+    for (scheme, copies) in [("no_wait", false), ("no_wait", true), ("silo", false), ("silo", true)]
+    {
+        let medium = CrashMedium::default();
+        let open = |medium: &CrashMedium| {
+            let options = DatabaseOptions { nodes: Some(1), ..options(scheme.parse().unwrap()) };
+            Database::open_on(medium, options).unwrap()
+        };
+        let db = open(&medium);
+        let [table, other] = ["t", "other"].map(|name| create(&db, name, vec![]));
+        insert(&db, &table, 0..1000, |id| id);
+        db.checkpoint().unwrap();
+        db.transaction(|tx| {
+            tx.insert(&table, &row(2000, 1))?;
+            let new = tx.alter_table(&table, &widened(&table, &added()))?.unwrap();
+            for id in 0..500 {
+                tx.update(&new, &[id.into()], &changes(id))?;
+            }
+            tx.drop_table(&new)?;
+            if copies {
+                let copy = tx.create_table("t", new.schema().clone(), &TableOptions::default())?;
+                (0..300).try_for_each(|id| tx.insert(&copy, &full_row(id, id)))?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        insert(&db, &other, 0..10, |id| id);
+        let crashed = medium.crash(medium.events(), || false);
+        let db = open(&crashed);
+        assert_eq!(db.table("other").unwrap().row_count(), 10);
+        assert_eq!(db.table("t").map(|table| table.row_count()).ok(), copies.then_some(300));
+    }
+}
+
+#[test]
+fn a_new_column_takes_a_name_that_another_one_has_given_up() {
+    let db = Database::create(options("no_wait".parse().unwrap())).unwrap();
+    let table = create(&db, "t", vec![]);
+    insert(&db, &table, 0..10, |id| id);
+    let renamed = |table: &Table, at: usize, name: &str, more: Column| {
+        let mut columns = table.schema().columns().to_vec();
+        columns[at].name = name.to_owned();
+        columns.push(more);
+        let schema = Schema::new(columns, &["id"]).unwrap();
+        TableChange { schema, added: vec![Value::Int64(5)], ..change(table) }
+    };
+    db.transaction(|tx| {
+        let to = renamed(&table, 1, "was_n", Column::new("n", DataType::Int64));
+        let one = tx.alter_table(&table, &to)?.unwrap();
+        let to = renamed(&one, 3, "then_n", Column::new("n", DataType::Int64));
+        tx.alter_table(&one, &to)?.unwrap();
+        Ok(())
+    })
+    .unwrap();
+    let table = db.table("t").unwrap();
+    let names: Vec<_> = table.schema().columns().iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["id", "was_n", "text", "then_n", "n"]);
+    let wanted = [&row(3, 3)[..], &[5i64.into(), 5i64.into()]].concat();
+    assert_eq!(rows(&db, &table, 3..4), [Some(wanted)]);
+}

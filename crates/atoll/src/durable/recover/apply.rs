@@ -171,7 +171,9 @@ impl Common<'_> {
             let section = member.enter();
             let change = Change::forward(section.inside());
             for (head, at, cells_of) in &window {
-                if let Some(table) = tables.live(*at) {
+                if let Some(table) = tables.live(*at)
+                    && head.kind != Kind::Column
+                {
                     self.add_segments(table, change, head.row.segment())?;
                     table.hint_at_redo(head.row, &cells[cells_of.clone()], hints);
                 }
