@@ -69,7 +69,7 @@ def test_arrow_data_is_checked(database):
 
 
 def test_a_list_is_an_array_for_the_database_api(database):
-    connection = dbapi.connect(database)
+    connection = dbapi.connect(database=database)
     cursor = connection.cursor()
     cursor.execute("UPDATE t SET n = ?, s = ? WHERE id = 2", ([7, 8], ["x"]))
     cursor.execute("SELECT n, s, n[1] FROM t WHERE id = 2")

@@ -206,7 +206,7 @@ def test_a_value_goes_in_exactly_or_not_at_all():
     with pytest.raises(ValueError, match="finer than a microsecond"):
         load({"id": pyarrow.array([1001], pyarrow.timestamp("ns"))})
     with pytest.raises(ValueError, match="which no table has"):
-        load({"id": [1], "v": [[1, 2]]})
+        load({"id": [1], "v": [[[1, 2]]]})
     with pytest.raises(ValueError, match="NULL"):
         load({"id": [1, None]})
     with atolldb.create(memory_limit=64 << 20) as database:
