@@ -41,9 +41,9 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     }
 
     /// Gives a table a schema with columns behind the others, in each of which all rows have one
-    /// value. The caller has the table alone, until the transaction has ended that defines the columns; a transaction that is
-    /// rolled back gives the table its schema back ([`Table::rename`]). `false` if this takes a
-    /// copy of the table.
+    /// value. The caller has the table alone, until the transaction has ended that defines the
+    /// columns; one that is rolled back gives the table its schema back ([`Table::rename`]).
+    /// `false` if this takes a copy of the table.
     ///
     /// # Errors
     /// [`StorageError::UnknownTable`]; [`StorageError::Schema`]; [`StorageError::Memory`].

@@ -5,8 +5,8 @@
 //! writes most of its records to the log at this point. In the section of the commit, the
 //! transaction gets its position in the log (`TxnState::record`), see [`crate::journal`].
 //!
-//! Changes of a table that the transaction drops are left out: the log may lack the columns that the
-//! transaction has added to it.
+//! Changes of a table that the transaction drops are left out: the log may lack the columns that
+//! the transaction has added to it.
 //!
 //! If the scheme stores in place, the undo list says what has changed, and the new values are in
 //! the rows, which the transaction holds exclusively. If it stores at commit, both are in the write
