@@ -202,6 +202,11 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         self.rows.get(row).unwrap_or_else(|| self.first_header(row))
     }
 
+    /// Whether the segment of a row has row headers (`ROWS-3`).
+    pub(crate) fn has_headers(&self, row: RowId) -> bool {
+        self.rows.get(row).is_some()
+    }
+
     /// Whether a slot may hold a row, also one that a transaction is about to remove or to bring
     /// back.
     pub(crate) fn may_be_row(&self, row: RowId) -> bool {

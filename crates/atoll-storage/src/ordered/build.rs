@@ -85,16 +85,10 @@ impl EntryRun {
         self.items.is_empty()
     }
 
-    /// Calls `body` with the key and the row of each entry, in their order, until it returns false.
-    pub fn each(&self, mut body: impl FnMut(&[u8], RowId) -> bool) {
-        let mut key = Vec::new();
-        for item in &self.items {
-            key.clear();
-            let row = RowId(self.key(*item, &mut key));
-            if !body(&key, row) {
-                return;
-            }
-        }
+    /// Replaces `key` by the key of an entry; returns its row.
+    pub(super) fn entry(&self, at: usize, key: &mut Vec<u8>) -> u64 {
+        key.clear();
+        self.key(self.items[at], key)
     }
 
     fn long(&self, item: Item) -> Option<&LongKey> {

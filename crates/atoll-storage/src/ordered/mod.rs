@@ -40,6 +40,7 @@ pub mod encode;
 mod entry_position;
 mod grow;
 mod guards;
+mod insert_run;
 mod node;
 mod pool;
 mod shrink;

@@ -212,7 +212,7 @@ impl<S: Scheme<M>, M: Machine> TxnState<S, M> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use std::ops::Bound;
     use std::sync::Arc;
@@ -232,7 +232,8 @@ mod tests {
     use crate::schemes::{adaptive, no_wait, occ, silo, tictoc, timestamp};
     use crate::{Begin, Engine, EngineOptions, IndexSpec, Pool, TableOptions};
 
-    fn engine<S: Scheme<Native>>(scheme: S) -> Arc<Pool<S, Native>> {
+    /// An engine with nothing in it.
+    pub(in super::super) fn engine<S: Scheme<Native>>(scheme: S) -> Arc<Pool<S, Native>> {
         let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
         let store = StoreOptions {
             capacity_bytes: SwingMalloc::capacity_for(&swing),

@@ -75,6 +75,7 @@ mod step;
 mod store_buffer;
 mod thread;
 mod txn;
+mod unique_check;
 mod upkeep;
 mod write_down;
 
