@@ -39,6 +39,7 @@ use crate::interrupt::{Interrupt, NoAnswer};
 use crate::names::CATALOG;
 use crate::rules::analyze::Analyzer;
 use crate::rules::quoted::QuotedLiterals;
+use crate::rules::series::Series;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{AnyTrunc, Now, TypeNames};
 use crate::rules::{
@@ -224,6 +225,7 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
     for function in ours {
         settings.register_udf(Arc::new(function))?;
     }
+    settings.register_udtf("generate_series", Arc::new(Series));
     Ok(settings)
 }
 

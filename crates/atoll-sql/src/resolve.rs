@@ -10,8 +10,9 @@
 
 use atoll::Snapshot;
 use sqlparser::ast::{
-    AlterColumnOperation, AlterIndexOperation, AlterTable, AlterTableOperation, ColumnDef,
-    ColumnOption, CommentObject, CopySource, DataType as SqlType, Expr, FunctionArguments, Ident,
+    AlterColumnOperation, AlterIndexOperation, AlterTable, AlterTableOperation, Array,
+    ArrayElemTypeDef, CastKind, ColumnDef, ColumnOption, CommentObject, CopySource,
+    DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind, Spanned, Statement,
     TableConstraint, TableFactor, TableObject, TypedString, Value, visit_expressions_mut,
 };
@@ -429,6 +430,20 @@ impl Resolver<'_> {
                 let value = current.clone().map_or(Value::Null, Value::SingleQuotedString);
                 *expr = call("current_schema", vec![Expr::value(value)]);
             }
+            if let Some(list) = current_schemas(expr) {
+                let path = self.schemas.iter().map(|one| (*one).to_owned());
+                let path = path.map(|one| Expr::value(Value::SingleQuotedString(one))).collect();
+                let path = Expr::Array(Array { elem: path, named: true });
+                let element = ArrayElemTypeDef::SquareBracket(Box::new(SqlType::Text), None);
+                let path = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(path),
+                    data_type: SqlType::Array(element),
+                    array: false,
+                    format: None,
+                };
+                list.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(path)));
+            }
             ControlFlow::<()>::Continue(())
         });
     }
@@ -436,6 +451,16 @@ impl Resolver<'_> {
 
 fn is_mark(part: &ObjectNamePart) -> bool {
     part.as_ident().is_some_and(|ident| ident.value.starts_with(MARK))
+}
+
+/// The argument of `current_schemas(…)`.
+fn current_schemas(expr: &mut Expr) -> Option<&mut Vec<FunctionArg>> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
+        return None;
+    };
+    let is_it =
+        matches!(parts(name)[..], [only] if only.value.eq_ignore_ascii_case("current_schemas"));
+    Some(&mut list.args).filter(|args| is_it && args.len() == 1)
 }
 
 fn is_current_schema(expr: &Expr) -> bool {

@@ -258,6 +258,13 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
         out.clear();
         let mut unique = self.unique;
         for (column, key) in self.columns.iter().zip(&self.key) {
+            if let Some(plain) = row.table.plain(*column).filter(|one| one.width() == 8) {
+                // A number or a moment that cannot be NULL, as in most keys.
+                let mut room = [0; 8];
+                row.plain(plain, &mut room);
+                encode::encode_plain(*key, Some(&room), out);
+                continue;
+            }
             row.show(*column, |plain| {
                 unique &= plain.is_some() || self.nulls_not_distinct;
                 encode::encode_plain(*key, plain, out);

@@ -9,11 +9,10 @@
 //! In reading order: [`number`] (types of numbers), [`scalar`], [`arith`] and [`absolute`]
 //! (operators), [`cast`], [`temporal`] (dates and times), [`enums`], [`typed`], [`operands`],
 //! [`common_type`] and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of
-//! arrays), [`analyze`]
-//! (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and ALL of
-//! subqueries), [`functions`] (of single values), [`sum`], [`extreme`], [`spans`], [`spread`] and
-//! [`ranked`] (aggregates), [`prepare`], [`spelled`], [`rows`], [`merging`] and [`grouped`]
-//! (rewriting before and during planning).
+//! arrays), [`analyze`] (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`]
+//! (IN, ANY and ALL of subqueries), [`functions`] (of single values), [`sum`], [`extreme`],
+//! [`spans`], [`spread`] and [`ranked`] (aggregates), [`series`] (a table), [`prepare`],
+//! [`spelled`], [`rows`], [`merging`] and [`grouped`] (rewriting before and during planning).
 
 pub(crate) mod absolute;
 pub(crate) mod analyze;
@@ -41,6 +40,7 @@ pub(crate) mod quoted;
 pub(crate) mod ranked;
 pub(crate) mod rows;
 pub(crate) mod scalar;
+pub(crate) mod series;
 pub(crate) mod spans;
 pub(crate) mod spelled;
 pub(crate) mod spread;

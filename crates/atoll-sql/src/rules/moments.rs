@@ -161,7 +161,12 @@ struct Moments {
 }
 
 /// The instant at a distance from another one.
-fn shifted(zone: Zone, micros: i64, by: IntervalMonthDayNano, minus: bool) -> Option<i64> {
+pub(crate) fn shifted(
+    zone: Zone,
+    micros: i64,
+    by: IntervalMonthDayNano,
+    minus: bool,
+) -> Option<i64> {
     let sign = if minus { -1 } else { 1 };
     let mut moved = micros;
     if by.months != 0 || by.days != 0 {
@@ -188,11 +193,15 @@ fn failed(error: SqlError) -> ArrowError {
     ArrowError::ExternalError(Box::new(error))
 }
 
+/// An interval as Arrow has it.
+pub(crate) fn arrow(Interval { months, days, nanos }: Interval) -> IntervalMonthDayNano {
+    IntervalMonthDayNano::new(months, days, nanos)
+}
+
 /// An interval, if it is one.
 fn known(value: Option<Interval>) -> std::result::Result<IntervalMonthDayNano, ArrowError> {
     let out_of_range = || failed(SqlError::new(SqlErrorKind::Type, "interval out of range"));
-    let Interval { months, days, nanos } = value.ok_or_else(out_of_range)?;
-    Ok(IntervalMonthDayNano::new(months, days, nanos))
+    value.map(arrow).ok_or_else(out_of_range)
 }
 
 fn each<A: ArrowPrimitiveType, B: ArrowPrimitiveType, O: ArrowPrimitiveType>(

@@ -174,8 +174,10 @@ impl VisitorMut for Preparation {
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<SqlError> {
-        spelled::series(table);
-        ControlFlow::Continue(())
+        match spelled::series(table) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {

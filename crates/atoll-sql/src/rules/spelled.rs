@@ -152,14 +152,24 @@ fn escaped(pattern: &mut Expr, escape: ValueWithSpan) -> Result<(), SqlError> {
 }
 
 /// The one column of `generate_series` has the name of the table, which is that of the function.
-pub(super) fn series(table: &mut TableFactor) {
-    let TableFactor::Table { name, alias, args: Some(_), .. } = table else { return };
-    let [only] = name.0.as_slice() else { return };
+///
+/// # Errors
+/// An argument that is no moment.
+pub(super) fn series(table: &mut TableFactor) -> Result<(), SqlError> {
+    let TableFactor::Table { name, alias, args: Some(arguments), .. } = table else {
+        return Ok(());
+    };
+    let [only] = name.0.as_slice() else { return Ok(()) };
     let is_series = only
         .as_ident()
         .is_some_and(|function| function.value.eq_ignore_ascii_case("generate_series"));
     if !is_series {
-        return;
+        return Ok(());
+    }
+    for argument in &mut arguments.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {
+            super::series::plain_moment(argument)?;
+        }
     }
     let given = alias.take();
     let name = given.as_ref().map_or_else(|| Ident::new("generate_series"), |a| a.name.clone());
@@ -168,6 +178,7 @@ pub(super) fn series(table: &mut TableFactor) {
         columns.push(TableAliasColumnDef { name: name.clone(), data_type: None });
     }
     *alias = Some(TableAlias { explicit: true, name, columns, at: None });
+    Ok(())
 }
 
 /// A call of a function.

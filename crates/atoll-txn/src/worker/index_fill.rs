@@ -41,8 +41,8 @@ use crate::tables::TableContext;
 
 /// Rows, and bytes of their keys, from which on no further segment is gathered with them. The more
 /// there are, the more entries of each leaf are inserted together; a row takes 40 bytes meanwhile.
-const TOGETHER: usize = 1 << 20;
-const BYTES_TOGETHER: usize = 64 << 20;
+const TOGETHER: usize = 1 << 22;
+const BYTES_TOGETHER: usize = 128 << 20;
 /// Entries that are inserted in one section of the gate.
 const ENTRIES_IN_SECTION: usize = 256;
 /// Rows between two questions whether to give up, and those that a transaction keeps locked.

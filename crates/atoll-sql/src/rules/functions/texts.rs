@@ -15,7 +15,7 @@ use crate::names::CATALOG;
 use crate::rules::typed::Typed;
 use crate::schemas::PUBLIC;
 
-use Kind::{Any, Bytes, Int32, Int64, Text};
+use Kind::{Any, Bool, Bytes, Int32, Int64, Text, Texts};
 
 /// More letters than a text of PostgreSQL holds.
 const PADDED_MAX: usize = 1 << 28;
@@ -148,6 +148,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
         ],
     },
     Function {
+        name: "current_schemas",
+        overloads: &[
+            strict(&[Bool], Texts, |values| {
+                Ok(schemas(&values[0], [Literal::Text(PUBLIC.to_owned())].to_vec()))
+            }),
+            // With the schemas of the search path (`resolve`).
+            strict(&[Bool, Texts], Texts, |values| match &values[1] {
+                Literal::List(path) => Ok(schemas(&values[0], path.clone())),
+                _ => Ok(Literal::Null),
+            }),
+        ],
+    },
+    Function {
         name: "current_database",
         overloads: &[strict(&[], Text, |_| Ok(Literal::Text(CATALOG.to_owned())))],
     },
@@ -158,6 +171,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
         })],
     },
 ];
+
+/// The schemas of a path, and those that every path has if they are to be `implicit`.
+fn schemas(implicit: &Literal, path: Vec<Literal>) -> Literal {
+    let catalog = (*implicit == Literal::Bool(true)).then(|| Literal::Text("pg_catalog".into()));
+    Literal::List(catalog.into_iter().chain(path).collect())
+}
 
 /// A function of any number of arguments behind the first ones, which looks at each NULL.
 const fn rest(takes: &'static [Kind], rest: Kind, run: Run) -> Overload {
