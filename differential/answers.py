@@ -107,6 +107,30 @@ def interval_of_text(text):
     return (counts["year"] * 12 + counts["mon"], counts["day"], micros)
 
 
+def array_of_text(read):
+    """How to read an array of one dimension, whose elements are read by `read`."""
+
+    def array(text):
+        items, item, at, is_quoted = [], "", 1, False
+        while text != "{}" and at < len(text):
+            letter = text[at]
+            if letter == '"':
+                at, is_quoted, item = at + 1, True, ""
+                while text[at] != '"':
+                    at += text[at] == "\\"
+                    item += text[at]
+                    at += 1
+            elif letter in ",}":
+                items.append(None if item == "NULL" and not is_quoted else read(item))
+                item, is_quoted = "", False
+            else:
+                item += letter
+            at += 1
+        return tuple(items)
+
+    return array
+
+
 #: How to read PostgreSQL's text of a value of each type.
 READERS = {
     "int2": int,
@@ -125,6 +149,8 @@ READERS = {
     "uuid": uuid.UUID,
     "text": str,
     "bytea": lambda text: bytes.fromhex(text[2:]),
+    "int4[]": array_of_text(int),
+    "text[]": array_of_text(str),
 }
 
 
@@ -156,6 +182,8 @@ def of_arrow(table):
             listed = [uuid.UUID(bytes=v) if isinstance(v, bytes) else v for v in listed]
         if type_ == "interval":
             listed = [None if v is None else (v[0], v[1], v[2] // 1000) for v in listed]
+        if type_.endswith("[]"):
+            listed = [None if v is None else tuple(v) for v in listed]
         if type_ in sqltypes.FLOATS:
             listed = [None if v is None else Float(v) for v in listed]
         columns.append(listed)

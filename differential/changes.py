@@ -8,6 +8,32 @@ from . import schemas
 from .pieces import Maybe, Statement, Value, joined, maybe, statement
 
 NUMBERS = ("int2", "int4", "int8", "numeric")
+#: What the types that are no numbers and no texts have of their own: conditions, with the value of
+#: a column as `{}`, none of which can fail.
+CONDITIONS = {
+    "json": ("{} ->> 'a' = '1'", "json_typeof({}) = 'object'", "({} -> 'b' -> 1) IS NULL"),
+    "jsonb": (
+        """{} @> '{{"a": 1}}'""", "{} ->> 'a' = '1'", "{} -> 'a' = '2'", "jsonb_typeof({}) = 'array'",
+        "{} -> -1 IS NOT NULL", "{} <> '[]'", """{} <@ '{{"a": 1, "b": 2}}'""",
+    ),
+    "ints": (
+        "1 = ANY ({})", "2 <> ALL ({})", "{} @> '{{1}}'", "{} && '{{2,3}}'", "{}[1] > 1",
+        "cardinality({}) = 1", "array_length({}, 1) IS NULL", "{} <@ ARRAY[1, 2]",
+    ),
+    "texts": (
+        "'a' = ANY ({})", "{} @> ARRAY['b']", "{}[1] = 'a'", "array_to_string({}, ',') LIKE 'a%'",
+        "cardinality({}) > 1", "array_position({}, 'b') = 2",
+    ),
+    "interval": (
+        "{} > interval '1 day'", "extract(epoch FROM {}) > 3600", "{} * 2 > interval '1 month'",
+        "{} + interval '1 hour' > '0 days'", "justify_hours({}) = {}",
+    ),
+    "mood": ("{} < 'happy'", "{} IN ('sad', 'ok')", "{}::text LIKE '%a%'", "{} >= 'ok'::mood"),
+    "small": ("{} + 1 > 3", "{} % 2 = 0"),
+    "word": ("{} LIKE 'a%'", "length({}) = 1", "{} || 'x' = 'ax'"),
+}  # fmt: skip
+#: Values of domains that their rules do not let in.
+REFUSED = {"small": "100", "word": "no", "mood": "angry"}
 
 
 class Scope:
@@ -56,6 +82,8 @@ class Generator:
             name, _ = scope.any()
             return [f"{name} IS ", self.rng.choice(("", "NOT ")), "NULL"]
         name, column = scope.any()
+        if column.type in CONDITIONS and (roll < 0.6 or column.type in schemas.UNORDERED):
+            return [self.rng.choice(CONDITIONS[column.type]).format(*[name] * 2)]
         if roll < 0.55:
             others = [n for n, c in scope.of(column.type) if n != name]
             if others:
@@ -135,7 +163,7 @@ class Generator:
         _, column = self.rng.choice(Scope(self.rng, (name, table)).columns)
         same = inner.of(column.type)
         rest = maybe(" AND ", *self.condition(inner, 1))
-        if not same:
+        if not same or column.type in schemas.ALONE:
             return ["EXISTS (SELECT 1 FROM ", other.name, " AS q WHERE ",
                     self.condition(inner, 1), ")"]  # fmt: skip
         match, _ = self.rng.choice(same)
@@ -149,7 +177,7 @@ class Generator:
             no = self.rng.choice(("", "", "NOT "))
             return [f"{name}.{column.name} {no}IN (SELECT {match} FROM {other.name} AS q", inside,
                     ")"]  # fmt: skip
-        most = self.rng.choice(("min", "max")) if column.type not in ("bool", "uuid") else "count"
+        most = self.rng.choice(("min", "max")) if column.type not in schemas.NO_LEAST else "count"
         if most == "count":
             return [f"(SELECT count(*) FROM {other.name} AS q WHERE {match} = ",
                     f"{name}.{column.name}) {self.comparison()} 1"]  # fmt: skip
@@ -181,6 +209,15 @@ class Generator:
                         *other, " END"]  # fmt: skip
                 return [maybe(*made, instead=[leaf])]
             return [leaf]
+        if type_ in ("ints", "texts") and not isinstance(first, Value):
+            other = _fixed(type_, self.rng.choice(("{}", "{1}" if type_ == "ints" else "{a}")))
+            return [maybe(first, " || ", other, instead=[leaf])]
+        if type_ == "jsonb" and not isinstance(first, Value):
+            behind = self.rng.choice((""" || '[3]'""", " - 'a'", """ || '{"a": 7}'"""))
+            return [maybe(f"({first}{behind})", instead=[leaf])]
+        if type_ == "interval" and not isinstance(first, Value):
+            by = self.rng.choice((" + interval '1 day'", " - interval '90 minutes'", " * 2"))
+            return [maybe(f"({first}{by})", instead=[leaf])]
         if type_ == "text":
             word = _fixed("text", self.rng.choice("!x"))
             return [maybe(first, " || ", word, instead=[leaf])]
@@ -244,6 +281,8 @@ class Generator:
             for column in columns:
                 nulls = 0.2 if column.nullable else 0.01
                 cell = self.value(column.type, nulls=nulls)
+                if column.type in REFUSED and self.chance(0.03):
+                    cell = Value(column.type, REFUSED[column.type], cell.is_parameter)
                 if column.type in ("int4", "int8") and self.chance(0.04):
                     other = self.rng.choice(self.tables)
                     same = Scope(self.rng, ("q", other)).of(column.type)
@@ -429,7 +468,10 @@ class Generator:
     def joined_tables(self):
         one, other = self.rng.choice(self.tables), self.rng.choice(self.tables)
         left, right = Scope(self.rng, ("p", one)), Scope(self.rng, ("q", other))
-        pairs = [(a, b) for a, c in left.columns for b, d in right.columns if c.type == d.type]
+        pairs = [
+            (a, b) for a, c in left.columns for b, d in right.columns
+            if c.type == d.type and c.type not in schemas.UNORDERED
+        ]  # fmt: skip
         on = [f"{' = '.join(self.rng.choice(pairs))}"] if pairs else ["true"]
         scope = Scope(self.rng, ("p", one), ("q", other))
         word = self.rng.choice((" JOIN ", " JOIN ", " LEFT JOIN "))
@@ -466,18 +508,19 @@ class Generator:
             if roll < 0.3:
                 items.append(f"count(*) AS g{at}")
             elif roll < 0.45:
-                items.append(f"count({self.rng.choice(('', 'DISTINCT '))}{name}) AS g{at}")
-            elif roll < 0.65 and column.type in NUMBERS:
+                distinct = "" if column.type in schemas.UNORDERED else "DISTINCT "
+                items.append(f"count({self.rng.choice(('', distinct))}{name}) AS g{at}")
+            elif roll < 0.65 and column.type in (*NUMBERS, "interval"):
                 items.append(f"sum({name}) AS g{at}")
-            elif column.type == "uuid":
-                items.append(f"count({name}) AS g{at}")
-            elif column.type != "bool":
-                items.append(f"{self.rng.choice(('min', 'max'))}({name}) AS g{at}")
-            else:
+            elif column.type == "bool":
                 items.append(f"bool_and({name}) AS g{at}")
+            elif column.type in schemas.NO_LEAST:
+                items.append(f"count({name}) AS g{at}")
+            else:
+                items.append(f"{self.rng.choice(('min', 'max'))}({name}) AS g{at}")
         group = []
-        if self.chance(0.6):
-            name, _ = scope.any()
+        name, column = scope.any()
+        if self.chance(0.6) and column.type not in schemas.UNORDERED:
             items.insert(0, f"{name} AS k0")
             group = [f" GROUP BY {name}"]
             if self.chance(0.3):

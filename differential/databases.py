@@ -147,6 +147,32 @@ class Postgres:
         self.must(f"CREATE SCHEMA {self.schema}")
         self.use()
 
+    @classmethod
+    def with_database(cls, address, name):
+        """A connection with a database of its own."""
+        setup = cls(address, name)
+        setup.must(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        setup.must(f"CREATE DATABASE {name}")
+        setup.close()
+        return cls(address.replace("dbname=postgres", f"dbname={name}"), name)
+
+    def empty_database(self):
+        """Drops all schemas of its database, and makes `public` anew."""
+        self.must("RESET search_path")
+        for schema in {"public", *(schema for schema, _ in self.tables("pg_namespace"))}:
+            self.must(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+        self.must("CREATE SCHEMA public")
+
+    def tables(self, of="pg_tables"):
+        """The names of all tables with their schemas; of all schemas, with `pg_namespace`."""
+        columns = "schemaname, tablename" if of == "pg_tables" else "nspname, nspname"
+        schema = columns.partition(",")[0]
+        found = self.answer(
+            f"SELECT {columns} FROM pg_catalog.{of} WHERE {schema} !~ '^pg_' "
+            f"AND {schema} <> 'information_schema' ORDER BY 1, 2"
+        )
+        return found.rows
+
     def use(self):
         self.must(f"SET search_path = {self.schema}, public")
 

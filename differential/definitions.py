@@ -1,4 +1,5 @@
-"""Definitions of tables at work: columns, constraints and indexes that come and go.
+"""Definitions of tables at work: columns, constraints, indexes, types, views and schemas that come
+and go, and the search path.
 
 The generator keeps a model of the tables, so that later statements use the new columns. The model
 may be wrong where a definition fails, or is rolled back; then both databases refuse what follows.
@@ -6,7 +7,7 @@ may be wrong where a definition fails, or is rolled back; then both databases re
 
 from dataclasses import replace
 
-from . import schemas
+from . import changes, schemas
 from .pieces import Statement
 
 #: Names of columns that are added, few so that they meet.
@@ -16,7 +17,10 @@ WIDER = {
     "int2": ("int4", "int8", "numeric", "text"), "int4": ("int8", "numeric", "int2", "text"),
     "int8": ("int4", "numeric", "text"), "numeric": ("int4", "text"), "varchar": ("text", "bpchar"),
     "bpchar": ("text", "varchar"), "text": ("varchar",), "date": ("timestamptz", "text"),
-    "bool": ("text",), "uuid": ("text",), "time": ("text",), "timestamptz": ("date",),
+    "bool": ("text",), "uuid": ("text",), "time": ("text", "interval"), "timestamptz": ("date",),
+    "interval": ("text", "time"), "json": ("jsonb", "text"), "jsonb": ("json", "text"),
+    "ints": ("texts", "text"), "texts": ("text", "texts"), "mood": ("text", "mood"),
+    "small": ("int4", "int8", "text", "numeric"), "word": ("text", "varchar"),
 }  # fmt: skip
 
 
@@ -28,9 +32,14 @@ class Definitions:
         generator.tables = list(generator.tables)
         self.count, self.named = 0, set()
 
-    def any(self):
-        """A definition as a statement."""
+    def any(self, is_inside=False):
+        """A definition as a statement; `is_inside` a transaction."""
         self.named = set()
+        if self.rng.random() < 0.4:
+            return self.choose({
+                self.types: 2 if is_inside else 4, self.domains: 4, self.views: 4, self.schemas: 3,
+                self.path: 3, self.tables: 5, self.sequences: 2,
+            })(is_inside)  # fmt: skip
         at = self.rng.randrange(len(self.generator.tables))
         table = self.generator.tables[at]
         alone = {self.index: 3, self.truncate: 1}
@@ -139,17 +148,29 @@ class Definitions:
         text = f"ALTER {column.name} {'DROP' if is_null else 'SET'} NOT NULL"
         return text, replace(table, columns=columns) if column.name not in table.key else table
 
+    def condition(self, column):
+        """A condition of CHECK for a column."""
+        own = changes.CONDITIONS.get(column.type)
+        if own and (column.type in schemas.UNORDERED or self.rng.random() < 0.5):
+            return f"{column.name} IS NULL OR {self.rng.choice(own).format(*[column.name] * 2)}"
+        return f"{column.name} IS NULL OR {column.name} <> {self.literal(column.type)}"
+
     def check(self, table):
         if self.rng.random() < 0.4:
             return f"DROP CONSTRAINT IF EXISTS {self.name('c')}", table
         column = self.column(table)
-        condition = f"{column.name} IS NULL OR {column.name} <> {self.literal(column.type)}"
-        return f"ADD CONSTRAINT {self.name('c')} CHECK ({condition})", table
+        return f"ADD CONSTRAINT {self.name('c')} CHECK ({self.condition(column)})", table
+
+    def indexed(self, table):
+        """Columns of an index."""
+        chosen = [self.column(table) for _ in range(2)]
+        can_be = [column.name for column in chosen if schemas.can_be_key(column.type)]
+        return tuple(dict.fromkeys(can_be or table.key))
 
     def unique(self, table):
         if self.rng.random() < 0.4:
             return f"DROP CONSTRAINT IF EXISTS {self.name('u')}", table
-        names = tuple(dict.fromkeys(self.column(table).name for _ in range(2)))
+        names = self.indexed(table)
         text = f"ADD CONSTRAINT {self.name('u')} UNIQUE ({', '.join(names)})"
         return text, replace(table, uniques=(*table.uniques, names))
 
@@ -158,7 +179,7 @@ class Definitions:
     def index(self, table):
         if self.rng.random() < 0.3:
             return Statement("DROP INDEX", (f"DROP INDEX IF EXISTS {self.name('x')}",)), table
-        names = tuple(dict.fromkeys(self.column(table).name for _ in range(2)))
+        names = self.indexed(table)
         unique = "UNIQUE " if self.rng.random() < 0.3 else ""
         text = f"CREATE {unique}INDEX {self.name('x')} ON {table.name} ({', '.join(names)})"
         if unique:
@@ -167,3 +188,119 @@ class Definitions:
 
     def truncate(self, table):
         return Statement("TRUNCATE TABLE", (f"TRUNCATE {table.name}",)), table
+
+    # Other objects.
+
+    def prefix(self):
+        return self.rng.choice(("", "", "", "s1.", "public.", "s2."))
+
+    def types(self, is_inside):
+        """An enum comes, goes, or gets labels. PostgreSQL uses no label of an open transaction."""
+        label = self.rng.choice(("angry", "glad", "ok", "so so"))
+        texts = [
+            "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
+            "CREATE TYPE s1.mood AS ENUM ('ok', 'happy', 'angry')",
+            f"DROP TYPE {self.prefix()}mood{self.rng.choice(('', ' CASCADE', ' RESTRICT'))}",
+            f"ALTER TYPE mood RENAME VALUE 'happy' TO '{label}'",
+            f"ALTER TYPE mood RENAME VALUE '{label}' TO 'happy'",
+        ]
+        if not is_inside:
+            place = self.rng.choice(("", " BEFORE 'sad'", " AFTER 'ok'", " AFTER 'none'"))
+            maybe = self.rng.choice(("", " IF NOT EXISTS"))
+            texts += [f"ALTER TYPE mood ADD VALUE{maybe} '{label}'{place}"] * 4
+        return Statement("ALTER TYPE", (self.rng.choice(texts),))
+
+    def domains(self, _):
+        name, condition = self.rng.choice((
+            ("small", "VALUE <> 5"), ("small", "VALUE >= -10"), ("small", "VALUE < 3"),
+            ("word", "VALUE <> 'ab'"), ("word", "length(VALUE) < 20"), ("word", "VALUE > 'a'"),
+        ))  # fmt: skip
+        default = "7" if name == "small" else "'b'"
+        rule = f"r{self.rng.randrange(3)}"
+        kept = self.rng.choice(("", " IF EXISTS"))
+        text = self.rng.choice((
+            f"ALTER DOMAIN {name} ADD CONSTRAINT {rule} CHECK ({condition})",
+            f"ALTER DOMAIN {name} ADD CONSTRAINT {rule} CHECK ({condition})",
+            f"ALTER DOMAIN {name} DROP CONSTRAINT{kept} {rule}",
+            f"ALTER DOMAIN {name} SET DEFAULT {default}", f"ALTER DOMAIN {name} DROP DEFAULT",
+            f"ALTER DOMAIN {name} SET NOT NULL", f"ALTER DOMAIN {name} DROP NOT NULL",
+            f"DROP DOMAIN{kept} {name}{self.rng.choice(('', ' CASCADE'))}",
+            "CREATE DOMAIN small AS bigint DEFAULT 3 CHECK (VALUE < 50)",
+            "CREATE DOMAIN word AS text NOT NULL",
+        ))  # fmt: skip
+        return Statement("ALTER DOMAIN", (text,))
+
+    def views(self, _):
+        """A view comes, goes, or is read."""
+        name = f"{self.rng.choice(('', '', 's1.'))}v{self.rng.randrange(2)}"
+        roll = self.rng.random()
+        if roll < 0.15:
+            words = self.rng.choice(("", " CASCADE"))
+            return Statement("DROP VIEW", (f"DROP VIEW IF EXISTS {name}{words}",))
+        if roll < 0.6:
+            return Statement("SELECT", (f"SELECT * FROM {name}",), is_query=True)
+        table = self.rng.choice(self.generator.tables)
+        names = [column.name for column in table.columns]
+        some = self.rng.sample(names, min(len(names), self.rng.randrange(1, 4)))
+        items = self.rng.choice(("*", ", ".join(some), ", ".join(some)))
+        column = self.rng.choice(table.columns)
+        where = "" if self.rng.random() < 0.4 else f" WHERE {self.condition(column)}"
+        replaces = self.rng.choice(("", " OR REPLACE"))
+        text = f"CREATE{replaces} VIEW {name} AS SELECT {items} FROM {table.name}{where}"
+        return Statement("CREATE VIEW", (text,))
+
+    def schemas(self, _):
+        name, other = self.rng.choice(("s1", "s2")), self.rng.choice(("s1", "s2"))
+        text = self.rng.choice((
+            f"CREATE SCHEMA {name}", f"CREATE SCHEMA IF NOT EXISTS {name}",
+            f"CREATE SCHEMA IF NOT EXISTS {name}", f"DROP SCHEMA {name}",
+            f"DROP SCHEMA IF EXISTS {name} CASCADE", f"ALTER SCHEMA {name} RENAME TO {other}",
+        ))  # fmt: skip
+        return Statement("CREATE SCHEMA", (text,))
+
+    def path(self, is_inside):
+        to = self.rng.choice(("s1, public", "s1", "public, s1", "s2, public", "public", "DEFAULT"))
+        local = " LOCAL" if is_inside and self.rng.random() < 0.5 else ""
+        return Statement("SET", (f"SET{local} search_path = {to}",))
+
+    def sequences(self, _):
+        name = f"{self.rng.choice(('', '', 's1.'))}q0"
+        text = self.rng.choice((
+            f"CREATE SEQUENCE {name} INCREMENT 3 MINVALUE 1 MAXVALUE 20 CYCLE",
+            f"DROP SEQUENCE IF EXISTS {name}", f"SELECT nextval('{name}') AS c0",
+            f"SELECT nextval('{name}') AS c0", f"SELECT setval('{name}', 10) AS c0",
+        ))  # fmt: skip
+        return Statement("SEQUENCE", (text,))
+
+    def tables(self, _):
+        """A table comes, goes, or gets another name."""
+        at = self.rng.randrange(len(self.generator.tables))
+        table = self.generator.tables[at]
+        roll = self.rng.random()
+        if roll < 0.15:
+            words = self.rng.choice(("", "", " CASCADE"))
+            if len(self.generator.tables) > 1 and self.rng.random() < 0.8:
+                del self.generator.tables[at]
+            return Statement("DROP TABLE", (f"DROP TABLE {table.name}{words}",))
+        if roll < 0.5:
+            new = schemas.make_table(self.rng, f"{self.prefix()}t{self.rng.randrange(1, 5)}")
+            new = replace(new, rows=(), indexes=())
+            if len(self.generator.tables) < 4:
+                self.generator.tables.append(new)
+            return Statement("CREATE TABLE", (next(new.for_postgres()),))
+        if roll < 0.6:
+            name = f"{self.prefix()}n{self.rng.randrange(2)}"
+            text = self.rng.choice((
+                f"CREATE TABLE {name} AS SELECT * FROM {table.name}",
+                f"CREATE TABLE {name} (LIKE {table.name} INCLUDING ALL)",
+                f"DROP TABLE IF EXISTS {name}",
+            ))  # fmt: skip
+            return Statement("CREATE TABLE", (text,))
+        prefix = table.name[: -len(table.bare())]
+        if roll < 0.8:
+            bare = f"t{self.rng.randrange(1, 5)}"
+            self.generator.tables[at] = replace(table, name=prefix + bare)
+            return Statement("ALTER TABLE", (f"ALTER TABLE {table.name} RENAME TO {bare}",))
+        schema = self.rng.choice(("s1", "public", "s2"))
+        self.generator.tables[at] = replace(table, name=f"{schema}.{table.bare()}")
+        return Statement("ALTER TABLE", (f"ALTER TABLE {table.name} SET SCHEMA {schema}",))

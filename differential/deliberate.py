@@ -193,7 +193,6 @@ _REFUSED = re.compile(
 #: What PostgreSQL says of an operator or a function that it has not, and Atoll has.
 _EXTRA = re.compile(
     r"operator does not exist: (.* % |date [+-] bigint|bigint \+ date)"
-    r"|function (min|max)\((bytea|boolean|uuid)\) does not exist"
     r"|invalid input syntax for type bytea|cannot cast type interval"
     r"|RANGE with offset PRECEDING/FOLLOWING is not supported for column type timestamp"
 )

@@ -17,9 +17,10 @@ PYTHON = {
     "int2": int, "int4": int, "int8": int, "numeric": Decimal, "text": str,
     "bool": lambda text: text == "true", "date": datetime.date.fromisoformat,
     "varchar": str, "bpchar": str, "timestamptz": datetime.datetime.fromisoformat,
-    "time": datetime.time.fromisoformat, "uuid": uuid.UUID,
+    "time": datetime.time.fromisoformat, "uuid": uuid.UUID, "interval": str, "json": str,
+    "jsonb": str, "ints": str, "texts": str, "mood": str, "small": int, "word": str,
 }  # fmt: skip
-_BARE = ("int2", "int4", "int8", "numeric", "bool")
+_BARE = ("int2", "int4", "int8", "numeric", "bool", "small")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,6 @@ class Statement:
             yield plain
         for pieces in _smaller(self.pieces):
             yield replace(self, pieces=pieces)
-
 
     def with_values(self, change):
         """The statement with `change(value)` in place of each value."""

@@ -8,7 +8,23 @@ SQL_NAMES = {
     "int2": "smallint", "int4": "int", "int8": "bigint", "numeric": "decimal(8, 2)",
     "text": "text", "bool": "boolean", "date": "date", "varchar": "varchar(8)",
     "bpchar": "char(6)", "timestamptz": "timestamptz", "time": "time", "uuid": "uuid",
+    "interval": "interval", "json": "json", "jsonb": "jsonb", "ints": "integer[]",
+    "texts": "text[]", "mood": "mood", "small": "small", "word": "word",
 }  # fmt: skip
+#: Types that a story begins with.
+TYPES = (
+    "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
+    "CREATE DOMAIN small AS integer CHECK (VALUE < 100)",
+    "CREATE DOMAIN word AS varchar(8) DEFAULT 'new' CHECK (VALUE <> 'no')",
+)
+OWN_TYPES = ("mood", "small", "word")
+#: Types without an order, and those of which there is no least value.
+UNORDERED = ("json",)
+NO_LEAST = ("bool", "uuid", "json", "jsonb")
+#: Types of which a change takes no subquery that compares them with its rows.
+ALONE = ("json", "jsonb", "interval")
+#: Schemas beside `public`.
+SCHEMAS = ("s1", "s2")
 #: Few values of each type, so that rows meet; those behind the bar are rare.
 POOLS = {
     "int2": "0 1 2 3 4 5 | -1 32767 -32768",
@@ -22,6 +38,14 @@ POOLS = {
     "timestamptz": "2024-01-01T00:00:00+00 2024-01-01T12:30:00+00 2024-02-29T00:00:00.5+00 "
     "| 1969-12-31T23:59:59.999999+00",
     "time": "10:00:00 10:00:00.5 12:30:00 | 00:00:00 23:59:59.999999",
+    "interval": ("0|1 day|90 minutes|1 month|-1 day|0.5 seconds", "1 year 2 months 3 days 04:05:06"),
+    "json": ('{"a": 1}|{"a" : 2, "b": [1, null]}|[1, 2]', 'null|"x"|{"a": 1, "a": 2}'),
+    "jsonb": ('{"a": 1}|{"b": [1, null], "a": 2}|[1, 2]|[]', '{"a": {"b": "é"}}|["a", 1.50]'),
+    "ints": ("{1}|{1,2}|{2,1}|{}|{1,NULL}", "{2147483647,-2147483648,0}"),
+    "texts": ("{a}|{a,b}|{}|{NULL}", '{"a b","{","\\"",NULL}|{é,""}'),
+    "mood": ("sad|ok|happy", "sad"),
+    "small": ("0|1|2|3|4|5|6|7", "-1|99"),
+    "word": ("a|b|ab|B|abc", "é|8äöü.xyz"),
     "uuid": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11 a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12 "
     "00000000-0000-0000-0000-000000000001 | ffffffff-ffff-ffff-ffff-ffffffffffff",
 }
@@ -34,11 +58,14 @@ COLUMNS = (
     ("a", "int4"), ("b", "text"), ("c", "numeric"), ("d", "int8"), ("e", "bool"), ("f", "date"),
     ("g", "int2"), ("h", "int4"), ("i", "text"), ("j", "varchar"), ("l", "bpchar"),
     ("m", "timestamptz"), ("n", "time"), ("o", "uuid"),
+    ("span", "interval"), ("doc", "json"), ("docb", "jsonb"), ("ints", "ints"), ("tags", "texts"),
+    ("feels", "mood"), ("few", "small"), ("said", "word"),
 )  # fmt: skip
 KEYS = (
     ("int4",), ("int4",), ("int4",), ("int8",), ("text",), ("int4", "int4"), ("text", "int4"),
     ("int2", "int4", "text"), ("date", "int8"), ("numeric",), ("uuid",), ("varchar",),
-    ("bpchar", "timestamptz"), ("time", "int4"),
+    ("bpchar", "timestamptz"), ("time", "int4"), ("mood", "int4"), ("small",), ("word", "int2"),
+    ("ints", "int4"),
 )  # fmt: skip
 
 
@@ -67,6 +94,10 @@ class Table:
     indexes: tuple = ()
     rows: tuple = ()
 
+    def bare(self):
+        """The name without a schema."""
+        return self.name.rpartition(".")[2]
+
     def column(self, name):
         return next(column for column in self.columns if column.name == name)
 
@@ -88,7 +119,7 @@ class Table:
         parts = [*self._columns(), f"{self._key()}{using}"]
         parts += [f"UNIQUE ({', '.join(names)})" for names in self.uniques]
         parts += [
-            f"INDEX {self.name}_i{at} ({', '.join(names)})" for at, names in enumerate(self.indexes)
+            f"INDEX {self.bare()}_i{at} ({', '.join(names)})" for at, names in enumerate(self.indexes)
         ]
         yield f"CREATE TABLE {self.name} ({', '.join(parts)})"
         yield from self._inserts()
@@ -98,7 +129,7 @@ class Table:
         parts += [f"UNIQUE ({', '.join(names)})" for names in self.uniques]
         yield f"CREATE TABLE {self.name} ({', '.join(parts)})"
         for at, names in enumerate(self.indexes):
-            yield f"CREATE INDEX {self.name}_i{at} ON {self.name} ({', '.join(names)})"
+            yield f"CREATE INDEX {self.bare()}_i{at} ON {self.name} ({', '.join(names)})"
         yield from self._inserts()
 
     def _inserts(self):
@@ -139,6 +170,8 @@ def value(rng, type_, *, nulls=0.0, rare=0.06):
         return Value(type_, None)
     if type_ == "text":
         usual, unusual = TEXTS
+    elif isinstance(POOLS[type_], tuple):
+        usual, unusual = (texts.split("|") for texts in POOLS[type_])
     else:
         usual, _, unusual = POOLS[type_].partition("|")
         usual, unusual = usual.split(), unusual.split()
@@ -146,7 +179,13 @@ def value(rng, type_, *, nulls=0.0, rare=0.06):
     return Value(type_, rng.choice(pool))
 
 
-def _table(rng, name):
+def can_be_key(type_):
+    """Whether an index may have columns of the type in Atoll."""
+    return type_ not in ("json", "jsonb")
+
+
+def make_table(rng, name):
+    """A table with rows."""
     types = rng.choice(KEYS)
     key = tuple("k" if len(types) == 1 else f"k{at + 1}" for at in range(len(types)))
     columns = [Column(n, t, False) for n, t in zip(key, types, strict=True)]
@@ -154,10 +193,10 @@ def _table(rng, name):
     columns += [Column(n, t, rng.random() < 0.75) for n, t in others]
     if rng.random() < 0.2:
         rng.shuffle(columns)
-    names = [n for n, _ in others]
+    names = [n for n, t in others if can_be_key(t)]
     mixed = [*names, *key]
     uniques = [
-        tuple(rng.sample(names if size == 1 else mixed, size))
+        tuple(rng.sample(names if size == 1 and names else mixed, min(size, len(mixed))))
         for size in rng.choices((1, 2), k=rng.choice((0, 0, 1, 1, 2)))
     ]
     indexes = [
@@ -204,5 +243,17 @@ def _rows(rng, table):
 
 
 def make(rng):
-    """Two or three tables."""
-    return [_table(rng, f"t{at + 1}") for at in range(rng.choice((2, 2, 3)))]
+    """Two or three tables, in some stories in several schemas."""
+    uses_schemas = rng.random() < 0.35
+    tables = []
+    for at in range(rng.choice((2, 2, 3))):
+        name = f"t{at + 1}"
+        if uses_schemas:
+            name = rng.choice(("", "public.", "s1.", "s1.")) + name
+        tables.append(make_table(rng, name))
+    if uses_schemas and rng.random() < 0.5:
+        # One of the same name in another schema.
+        bare = tables[0].bare()
+        other = "public." if tables[0].name.startswith("s1.") else "s1."
+        tables.append(make_table(rng, other + bare))
+    return tables

@@ -35,7 +35,8 @@ INTEGER_RANGES = {
 OIDS = {
     16: "bool", 17: "bytea", 20: "int8", 21: "int2", 23: "int4", 25: "text", 700: "float4",
     701: "float8", 705: "text", 1042: "text", 1043: "text", 1082: "date", 1083: "time", 1114: "timestamp",
-    1184: "timestamptz", 1186: "interval", 1700: "numeric", 2950: "uuid",
+    1184: "timestamptz", 1186: "interval", 1700: "numeric", 2950: "uuid", 114: "json", 3802: "jsonb",
+    1007: "int4[]", 1009: "text[]",
 }  # fmt: skip
 
 #: Casts that PostgreSQL has, from each type; each type to itself too.
@@ -90,9 +91,11 @@ def of_arrow(arrow_type):
         "timestamp[us, tz=UTC]": "timestamptz", "time64[us]": "time",
         "month_day_nano_interval": "interval",
     }  # fmt: skip
+    if text.startswith("list"):
+        return f"{of_arrow(arrow_type.value_type)}[]"
     if text.startswith("decimal"):
         return "numeric"
-    if text in ("string", "large_string", "string_view"):
+    if text in ("string", "large_string", "string_view") or text.startswith("dictionary"):
         return "text"
     if text.startswith(("fixed_size_binary[16]", "extension<arrow.uuid")):
         return "uuid"

@@ -7,7 +7,7 @@ CREATE TABLE shop.customers (
     name text NOT NULL,
     joined timestamptz DEFAULT '2024-02-29 12:00:00+01' NOT NULL,
     discount numeric(4,2) DEFAULT 0 NOT NULL,
-    CONSTRAINT sensible_discount CHECK (discount >= 0)
+    CONSTRAINT sensible_discount CHECK (discount >= 0 AND discount <= 100)
 );
 CREATE TABLE shop.products (
     sku char(8) PRIMARY KEY,

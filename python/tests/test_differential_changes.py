@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from differential import changes, interleavings, schemas, serial, stories  # noqa: E402
+from differential import answers, changes, interleavings, schemas, serial, stories  # noqa: E402
 from differential.answers import Answer, Failure  # noqa: E402
 from differential.databases import AtollSession  # noqa: E402
 from differential.interleavings import Play  # noqa: E402
@@ -45,8 +45,8 @@ def test_stories_are_made_by_seed_and_can_be_played():
         story, again = (stories.make(random.Random(seed)) for _ in range(2))
         assert story == again
         atoll.create(story.scheme)
-        for table in story.tables:
-            for sql in table.for_atoll():
+        for sql in story.setup():
+            if not sql.startswith("--"):
                 atoll.must(sql)
         failed = 0
         for step in story.steps:
@@ -56,6 +56,28 @@ def test_stories_are_made_by_seed_and_can_be_played():
             failed += bool(failure and failure.code == "syntax" and not step.insists)
         assert failed < 6
     atoll.close()
+
+
+def test_stories_use_all_types_schemas_and_kinds_of_definitions():
+    texts = []
+    for seed in range(400):
+        story = stories.make(random.Random(seed))
+        texts += story.setup()
+        texts += [step.statement.text() for step in story.steps]
+    whole = "\n".join(texts)
+    for name in schemas.SQL_NAMES.values():
+        assert f" {name}" in whole, name
+    for words in ("s1.t", "SET search_path", "SET LOCAL search_path", "ADD VALUE", "DROP TYPE",
+                  "ALTER DOMAIN", "DROP DOMAIN", "CREATE VIEW", "DROP SCHEMA", "ALTER SCHEMA",
+                  "SET SCHEMA", "RENAME TO", "DROP TABLE", "INCLUDING ALL", "nextval"):  # fmt: skip
+        assert words in whole, words
+
+
+def test_arrays_are_read():
+    texts = answers.READERS["text[]"]
+    assert texts("{}") == ()
+    assert texts('{a,NULL,"NULL","b,\\"\\\\ c",""}') == ("a", None, "NULL", 'b,"\\ c', "")
+    assert answers.READERS["int4[]"]("{1,NULL,-3}") == (1, None, -3)
 
 
 def test_a_statement_is_made_again_with_other_values():
@@ -91,6 +113,15 @@ def test_a_parameter_without_a_type_is_text_in_postgresql_only():
     generator = changes.Generator(rng, schemas.make(rng), parameters=1)
     told.statement = next(one for one in iter(generator.any, None) if one.render()[1] and not one.many)
     assert stories.deliberate(told) == "parameter-types"
+
+
+def test_the_text_of_a_parameter_of_another_type_is_refused_in_postgresql_only():
+    made = statement("UPDATE", "UPDATE t SET a = ", Value("numeric", "0.00", True))
+    for text, wanted in (("0.00", "parameter-types"), ("0.01", None)):
+        message = f'invalid input syntax for type smallint: "{text}"'
+        theirs = Answer(failure=Failure("type", "22P02", message))
+        told = stories.Difference("PostgreSQL fails", "UPDATE", theirs, Answer(), statement=made)
+        assert stories.deliberate(told) == wanted
 
 
 @pytest.mark.parametrize(
