@@ -16,6 +16,7 @@
 mod alter;
 mod array_text;
 mod arrow_value;
+mod assigned;
 mod bulk;
 mod calendar;
 mod catalog_names;
@@ -63,6 +64,7 @@ mod names;
 mod needed;
 mod nulls_syntax;
 mod object_syntax;
+mod operator_tokens;
 mod output_names;
 mod panics;
 mod parameter_name;

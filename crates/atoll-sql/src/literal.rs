@@ -3,10 +3,9 @@
 //! A [`Literal`] is as exact as it was written. It becomes a [`Value`] when the type of its column
 //! is known. That step checks ranges, and lost digits are an error there.
 
-use atoll::{DataType, Interval, Schema, Value};
+use atoll::{DataType, Interval, Value};
 
-use crate::error::{SqlError, SqlErrorKind};
-use crate::{array_text, clock, interval, show, text, types, uuid, zone};
+use crate::{array_text, clock, interval, show, text, uuid, zone};
 
 /// Integers up to here are exact as floating-point numbers, as are these powers of ten.
 const EXACT_INTEGER_MAX: u128 = 1 << 53;
@@ -199,31 +198,6 @@ impl Literal {
             ) => number.number_into(data_type),
             (other, _) => Err(format!("a {} is not a {data_type}", other.kind())),
         }
-    }
-
-    /// The value in a column of a table, checked. As in PostgreSQL, a column of texts takes the
-    /// text of any value.
-    ///
-    /// # Errors
-    /// The literal is no value of the column's type, or the column does not hold it.
-    pub(crate) fn into_column(self, schema: &Schema, column: usize) -> Result<Value, SqlError> {
-        let definition = &schema.columns()[column];
-        let literal = match self {
-            Self::Null | Self::Text(_) | Self::List(_) => self,
-            other if types::assigned(definition.data_type) == DataType::Text => {
-                other.to_text().map_or(Self::Null, Self::Text)
-            }
-            other => other,
-        };
-        let value = literal.into_value(definition.data_type).map_err(|reason| {
-            let reason = match definition.data_type {
-                DataType::Enum(_) => reason,
-                _ => format!("column \"{}\": {reason}", definition.name),
-            };
-            SqlError::new(SqlErrorKind::Type, reason)
-        })?;
-        schema.check_value(column, &value)?;
-        Ok(value)
     }
 
     fn number_into(self, data_type: DataType) -> Result<Value, String> {

@@ -131,7 +131,9 @@ impl CatalogProvider for LiveCatalog {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        schemas::exists(name, &|object| self.scope.has(object)).then(|| {
+        let is_there =
+            name == schemas::PUBLIC || schemas::exists(name, &|object| self.scope.has(object));
+        is_there.then(|| {
             let (catalog, schema) = (self.clone(), name.to_owned());
             Arc::new(LiveSchema { catalog, schema }) as Arc<dyn SchemaProvider>
         })

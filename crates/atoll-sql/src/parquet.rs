@@ -144,7 +144,7 @@ pub(crate) fn for_each_row(
                         _ => error,
                     }
                 })
-                .and_then(|literal| literal.into_column(schema, *column))
+                .and_then(|literal| literal.into_column_exactly(schema, *column))
                 .map_err(|error| error.within(&place(index)))?;
         }
         each(&row, &place(index))?;

@@ -20,6 +20,7 @@ use crate::foreign_syntax as syntax;
 use crate::like_clause;
 pub(crate) use crate::mark::MARK;
 use crate::object_syntax;
+use crate::operator_tokens;
 use crate::question_marks;
 use crate::sequence_syntax as sequences;
 use crate::wording::sentence;
@@ -53,6 +54,7 @@ pub(crate) fn split(sql: &str) -> Result<Vec<StatementTokens>, SqlError> {
     // Some editors put a byte-order mark before a text.
     let sql = sql.strip_prefix('\u{feff}').unwrap_or(sql);
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
+    let tokens = operator_tokens::without_signs(tokens)?;
     tokens.iter().try_for_each(check_name)?;
     Ok(tokens
         .split(|token| token.token == Token::SemiColon)

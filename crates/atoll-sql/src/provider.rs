@@ -81,7 +81,9 @@ impl CatalogProvider for SnapshotCatalog {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        schemas::exists(name, &|object| self.has_object(object)).then(|| {
+        let is_there =
+            name == schemas::PUBLIC || schemas::exists(name, &|object| self.has_object(object));
+        is_there.then(|| {
             let (catalog, schema) = (self.clone(), name.to_owned());
             Arc::new(SnapshotSchema { catalog, schema }) as Arc<dyn SchemaProvider>
         })

@@ -7,8 +7,9 @@
 //!   as a relation of `public` would become one of it, and no relation is created in `public` that
 //!   would be one of another schema.
 //!
-//! A schema is an object that is no table, with a hidden name. The schema `public` is always there;
-//! it has an object only if it has a comment.
+//! A schema is an object that is no table, with a hidden name. The schema `public` is there from
+//! the beginning; it has an object only if it has a comment. Where it was dropped, another object
+//! says so.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +19,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ApplyError, SqlError, SqlErrorKind};
 use crate::mark::MARK;
 
-/// The schema that every database has.
+/// The schema that every database begins with.
 pub(crate) const PUBLIC: &str = "public";
 /// The schemas of the system, which are none of the database's.
 pub(crate) const SYSTEM: [&str; 2] = ["pg_catalog", "information_schema"];
 const KIND: &str = "schema";
+/// The kind of the object that says that there is no schema `public`.
+const NO_PUBLIC: &str = "no schema public";
 
 /// What is kept of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,16 +100,30 @@ pub(crate) fn as_path(flat: &str) -> String {
 
 /// Whether there is a schema of this name.
 pub(crate) fn exists(schema: &str, has: &dyn Fn(&str) -> bool) -> bool {
-    schema == PUBLIC || has(&hidden(schema))
+    match schema {
+        PUBLIC => !has(&hidden("")),
+        _ => has(&hidden(schema)),
+    }
 }
 
-/// The schemas of these objects, and `public`, in the order of their names.
+/// The schemas of these objects, and `public` if it is there, in the order of their names.
 fn named<'o>(objects: impl Iterator<Item = (&'o str, &'o Schema)>) -> Vec<String> {
-    let names = objects.filter_map(|(name, schema)| match schema.object() {
-        Some((KIND, _)) => Some(name.strip_prefix(MARK)?.strip_suffix('.')?.to_owned()),
-        _ => None,
-    });
-    names.chain([PUBLIC.to_owned()]).collect::<BTreeSet<_>>().into_iter().collect()
+    let mut names = BTreeSet::from([PUBLIC.to_owned()]);
+    let mut has_public = true;
+    for (name, schema) in objects {
+        match schema.object() {
+            Some((KIND, _)) => {
+                let inner = name.strip_prefix(MARK).and_then(|name| name.strip_suffix('.'));
+                names.extend(inner.map(str::to_owned));
+            }
+            Some((NO_PUBLIC, _)) => has_public = false,
+            _ => {}
+        }
+    }
+    if !has_public {
+        names.remove(PUBLIC);
+    }
+    names.into_iter().collect()
 }
 
 /// The schemas of a database, in the order of their names.
@@ -161,11 +178,35 @@ pub(crate) fn create(
     kept: &Kept,
 ) -> Result<(), ApplyError> {
     let text = serde_json::to_string(kept).expect("a text can be written as JSON");
+    create_object(transaction, schema, KIND, &text)
+}
+
+fn create_object(
+    transaction: &mut Transaction,
+    schema: &str,
+    kind: &'static str,
+    text: &str,
+) -> Result<(), ApplyError> {
     let column = Column::new(KIND, DataType::Int64);
     let definition = Schema::new(vec![column], &[KIND]).map_err(SqlError::from)?;
-    let definition = definition.of_object(KIND, &text).map_err(SqlError::from)?;
+    let definition = definition.of_object(kind, text).map_err(SqlError::from)?;
     transaction.create_table(&hidden(schema), definition, &TableOptions::default())?;
     Ok(())
+}
+
+/// Says that there is no schema `public`, or that there is one again.
+///
+/// # Errors
+/// Those of the definition.
+pub(crate) fn set_public(transaction: &mut Transaction, is_there: bool) -> Result<(), ApplyError> {
+    match (object(&transaction.catalog(), "").cloned(), is_there) {
+        (Some(object), true) => {
+            transaction.lock_table(&object)?;
+            Ok(transaction.drop_table(&object)?)
+        }
+        (None, false) => create_object(transaction, "", NO_PUBLIC, "{}"),
+        _ => Ok(()),
+    }
 }
 
 /// Gives a schema this comment.

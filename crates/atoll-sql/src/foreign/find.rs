@@ -164,7 +164,7 @@ impl Constraint {
             // NULL may stand here, and the row is checked when it is stored.
             values.push(match value {
                 Literal::Null => Value::Null,
-                value => value.into_column(schema, *to)?,
+                value => value.into_column_exactly(schema, *to)?,
             });
         }
         Ok(values)

@@ -8,11 +8,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type};
 use arrow_array::{ArrayRef, PrimitiveArray};
 use arrow_schema::{ArrowError, DataType as ArrowType};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::of_one;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::types;
 
@@ -63,22 +64,11 @@ impl ScalarUDFImpl for Absolute {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [value] = args.args.as_slice() else { return internal_err!("abs has one argument") };
-        let values = match value {
-            ColumnarValue::Array(values) => Arc::clone(values),
-            ColumnarValue::Scalar(value) => value.to_array()?,
-        };
-        let done = match values.data_type() {
-            ArrowType::Int16 => each::<Int16Type>(&values, i16::checked_abs)?,
-            ArrowType::Int32 => each::<Int32Type>(&values, i32::checked_abs)?,
-            ArrowType::Int64 => each::<Int64Type>(&values, i64::checked_abs)?,
-            other => return internal_err!("{other} is no whole number"),
-        };
-        match value {
-            ColumnarValue::Array(_) => Ok(ColumnarValue::Array(done)),
-            ColumnarValue::Scalar(_) => {
-                ScalarValue::try_from_array(&done, 0).map(ColumnarValue::Scalar)
-            }
-        }
+        of_one(&args.args, |values| match values.data_type() {
+            ArrowType::Int16 => each::<Int16Type>(values, i16::checked_abs),
+            ArrowType::Int32 => each::<Int32Type>(values, i32::checked_abs),
+            ArrowType::Int64 => each::<Int64Type>(values, i64::checked_abs),
+            other => internal_err!("{other} is no whole number"),
+        })
     }
 }

@@ -14,11 +14,12 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::IntervalMonthDayNano;
 use arrow_schema::DataType as ArrowType;
 use atoll::Interval;
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::of_one;
 use super::temporal::INTERVAL;
 
 /// The expression in canonical form if its type has several forms of one value.
@@ -87,14 +88,7 @@ impl ScalarUDFImpl for Length {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match args.args.as_slice() {
-            [ColumnarValue::Array(values)] => lengths(values).map(ColumnarValue::Array),
-            [ColumnarValue::Scalar(value)] => {
-                let lengths = lengths(&value.to_array()?)?;
-                ScalarValue::try_from_array(&lengths, 0).map(ColumnarValue::Scalar)
-            }
-            _ => internal_err!("an interval has one length"),
-        }
+        of_one(&args.args, lengths)
     }
 }
 
@@ -158,12 +152,6 @@ impl ScalarUDFImpl for Canonical {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match args.args.as_slice() {
-            [ColumnarValue::Array(values)] => of(values).map(ColumnarValue::Array),
-            [ColumnarValue::Scalar(value)] => {
-                ScalarValue::try_from_array(&of(&value.to_array()?)?, 0).map(ColumnarValue::Scalar)
-            }
-            _ => internal_err!("canonical has one argument"),
-        }
+        of_one(&args.args, of)
     }
 }

@@ -129,6 +129,12 @@ pub(crate) fn convert(value: Literal, to: DataType) -> Result<Value, String> {
                 .ok_or_else(|| format!("{shown} has more digits than {to} holds"))
         }
         (L::Bool(value), T::Int16 | T::Int32 | T::Int64) => L::Integer(value.into()).into_value(to),
+        (L::List(items), T::Array(_)) => {
+            let element = to.element().ok_or("the array has no elements")?;
+            let items = items.into_iter().map(|item| convert(item, element));
+            let items = items.collect::<Result<Vec<_>, _>>()?;
+            Ok(Value::Binary(atoll::encode_list(element, &items)))
+        }
         (L::Integer(value), T::Bool) => Ok(Value::Bool(value != 0)),
         (L::Json(text), T::Json | T::Jsonb) => L::Text(text).into_value(to),
         (L::Json(text), _) => Err(format!("a jsonb is not a {to}: {}", text::quote(&text))),

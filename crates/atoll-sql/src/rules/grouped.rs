@@ -8,12 +8,10 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    GroupByExpr, Ident, ObjectName, Query, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
-};
+use sqlparser::ast::{Expr, GroupByExpr, Query, SelectItem, SetExpr, Value, VisitMut, VisitorMut};
 
 use crate::parse::MARK;
+use crate::quoted::written;
 
 /// The function, which the analyzer removes.
 pub(crate) fn function() -> ScalarUDF {
@@ -135,23 +133,8 @@ impl VisitorMut for Names {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> std::ops::ControlFlow<()> {
         if is_cast(expr) && self.casts.contains(expr) {
             let cast = std::mem::replace(expr, Expr::Value(Value::Null.into()));
-            *expr = call(cast);
+            *expr = written(&name(), [cast]);
         }
         std::ops::ControlFlow::Continue(())
     }
-}
-
-fn call(cast: Expr) -> Expr {
-    let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(cast))];
-    let args = FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() };
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::with_quote('"', name())]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(args),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }

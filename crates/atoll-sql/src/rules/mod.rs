@@ -48,8 +48,12 @@ pub(crate) mod subqueries;
 pub(crate) mod sum;
 pub(crate) mod temporal;
 pub(crate) mod typed;
+mod wildcards;
 
+use arrow_array::ArrayRef;
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::ColumnarValue;
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::query_error::external;
@@ -57,4 +61,19 @@ use crate::query_error::external;
 /// An error that planning finds.
 pub(crate) fn plan_error(kind: SqlErrorKind, message: impl Into<String>) -> DataFusionError {
     external(SqlError::new(kind, message))
+}
+
+/// What a function of one argument gives for a batch, or for a constant.
+fn of_one(
+    arguments: &[ColumnarValue],
+    compute: impl Fn(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    match arguments {
+        [ColumnarValue::Array(values)] => compute(values).map(ColumnarValue::Array),
+        [ColumnarValue::Scalar(value)] => {
+            let one = compute(&value.to_array()?)?;
+            ScalarValue::try_from_array(&one, 0).map(ColumnarValue::Scalar)
+        }
+        others => internal_err!("one argument is expected, not {}", others.len()),
+    }
 }

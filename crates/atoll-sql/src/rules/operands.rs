@@ -231,6 +231,22 @@ pub(crate) fn as_json(text: Expr, form: Option<Form>) -> Result<Expr> {
     functions::call(name, vec![Typed::of(text, ArrowType::Utf8View)])
 }
 
+/// A numeric constant with no more digits than it needs, so that what it is compared with need not
+/// get more of them than a type has.
+fn without_zeros(value: Typed) -> Typed {
+    let Expr::Literal(ScalarValue::Decimal128(Some(digits), _, scale), _) = value.expr else {
+        return value;
+    };
+    let (mut digits, mut scale) = (digits, scale);
+    while scale > 0 && digits % 10 == 0 {
+        (digits, scale) = (digits / 10, scale - 1);
+    }
+    let count = digits.unsigned_abs().checked_ilog10().map_or(1, |log| log as u8 + 1);
+    let precision = count.max(scale.unsigned_abs());
+    let number = ScalarValue::Decimal128(Some(digits), precision, scale);
+    Typed::of(lit(number), ArrowType::Decimal128(precision, scale))
+}
+
 /// Both sides of a comparison, with types that can be compared.
 ///
 /// # Errors
@@ -239,7 +255,11 @@ pub(crate) fn comparison(left: Typed, op: Operator, right: Typed) -> Result<(Exp
     let (left, right) = resolved(left, right)?;
     if let (Some(a), Some(b)) = (left.number(), right.number()) {
         if a != b {
-            let common = a.comparison(b);
+            let (left, right) = (without_zeros(left), without_zeros(right));
+            let common = match (left.number(), right.number()) {
+                (Some(a), Some(b)) => a.comparison(b),
+                _ => a.comparison(b),
+            };
             let (left, right) = (left.into_type(&common)?, right.into_type(&common)?);
             return Ok((compared(left), compared(right)));
         }
@@ -266,6 +286,14 @@ pub(crate) fn comparison(left: Typed, op: Operator, right: Typed) -> Result<(Exp
 
 /// A comparison as an expression.
 pub(crate) fn compare(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
+    use Operator::{Gt, GtEq, Lt, LtEq};
+    let is_array = |side: &Typed| matches!(side.arrow, ArrowType::List(_));
+    let is_ordered = matches!(op, Lt | LtEq | Gt | GtEq) && (is_array(&left) || is_array(&right));
+    let (left, right) = if is_ordered { resolved(left, right)? } else { (left, right) };
+    if is_ordered && is_array(&left) && is_array(&right) {
+        let order = functions::call("array_compare", vec![left, right])?;
+        return Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(order), op, Box::new(lit(0i32)))));
+    }
     let (left, right) = comparison(left, op, right)?;
     Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
 }

@@ -9,7 +9,7 @@ use sqlparser::ast::{
 };
 
 use super::number::DIGITS_MAX;
-use super::{at_zone, grouped, quantified, rows, spelled};
+use super::{at_zone, grouped, quantified, rows, spelled, wildcards};
 use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interval;
@@ -149,6 +149,7 @@ impl VisitorMut for Preparation {
             with_json(values);
         }
         if let SetExpr::Select(select) = query.body.as_mut() {
+            wildcards::qualify(select);
             for condition in [&mut select.selection, &mut select.having].into_iter().flatten() {
                 if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) =
                     condition

@@ -155,7 +155,7 @@ fn insert(
                 let Some(array) = array else { continue };
                 let value = arrow_value::at(array, index);
                 let value = value.map_err(|why| SqlError::new(SqlErrorKind::Type, why))?;
-                row[at] = value.into_column(schema, at)?;
+                row[at] = value.into_column_exactly(schema, at)?;
             }
             sink.row(&row, &|| format!("row {}", index + 1))?;
         }

@@ -9,7 +9,7 @@ use sqlparser::tokenizer::Span;
 
 use super::alter::carry_out;
 use super::dropping::Dropping;
-use super::user_types::{mentions_left, still_needed, type_exists, within};
+use super::user_types::{drop_with_columns, type_exists, within};
 use super::{Outcome, SqlSession};
 use crate::alter::Alteration;
 use crate::ddl_rules::Rules;
@@ -174,30 +174,9 @@ pub(super) fn drop_domain(
     object: &Table,
     dropping: &Dropping<'_>,
 ) -> Result<(), ApplyError> {
-    let name = object.name();
     transaction.lock_table(object)?;
-    let users = domain::users(&transaction.catalog(), name)?;
-    let mention = Mention::Type(name);
-    let mentions = follow::mentioning(&transaction.catalog(), mention, (&|_| true, true))?;
-    if !(dropping.cascades || users.is_empty() && mentions.is_empty()) {
-        return Err(still_needed(name, &users, mentions).into());
-    }
-    for (table, columns) in &users {
-        let scope = within(dropping.scope, transaction);
-        let binder = Binder { scope: &scope, interrupt: dropping.interrupt };
-        let table = names::find_table(&scope, table.name(), Span::empty())?;
-        transaction.lock_table(&table)?;
-        let mut alteration = Alteration::of(&scope, table, Span::empty())?;
-        alteration.drop_columns(columns)?;
-        let altered = alteration.finish_all(&binder)?;
-        carry_out(transaction, &binder, &altered, dropping.began)?;
-    }
-    if let Some(left) = mentions_left(transaction, name)? {
-        return Err(left.into());
-    }
-    transaction.drop_table(object)?;
-    comments::dropped(transaction, name)?;
-    Ok(())
+    let users = domain::users(&transaction.catalog(), object.name())?;
+    drop_with_columns(transaction, object, &users, dropping)
 }
 
 /// Makes a domain another one.

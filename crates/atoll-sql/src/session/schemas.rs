@@ -67,8 +67,10 @@ impl SqlSession {
             return Err(taken(&schema).at(ident.span));
         }
         check_name(&scope.catalog, ident)?;
-        let made =
-            self.define(&mut |transaction| schemas::create(transaction, &schema, &Kept::default()));
+        let made = self.define(&mut |transaction| match schema.as_str() {
+            PUBLIC => schemas::set_public(transaction, true),
+            _ => schemas::create(transaction, &schema, &Kept::default()),
+        });
         made.map_err(|error| error.at(ident.span))?;
         Ok(Outcome::done(TAG, 0))
     }
@@ -156,13 +158,16 @@ impl SqlSession {
         };
         self.may_define(TAG)?;
         let scope = self.scope()?;
-        let mut dropped: Vec<(String, Table)> = Vec::new();
+        let mut dropped: Vec<(String, Option<Table>)> = Vec::new();
         for name in names {
             let ident = only(name)?;
             let schema = names::fold(ident);
             match own(&scope, &schema) {
-                Ok(Some(_)) if dropped.iter().any(|(one, _)| *one == schema) => {}
-                Ok(Some(object)) => dropped.push((schema, object)),
+                Ok(_) if dropped.iter().any(|(one, _)| *one == schema) => {}
+                Ok(Some(object)) => dropped.push((schema, Some(object))),
+                Ok(None) if schema == PUBLIC => {
+                    dropped.push((schema, schemas::object(&scope.catalog, PUBLIC).cloned()));
+                }
                 Ok(None) => return Err(fixed("drop", &schema).at(ident.span)),
                 Err(_) if *if_exists && !exists(&scope, &schema) => {}
                 Err(error) => return Err(error.at(ident.span)),
@@ -180,7 +185,9 @@ impl SqlSession {
         }
         self.define(&mut |transaction| {
             for (schema, object) in &dropped {
-                transaction.lock_table(object)?;
+                if let Some(object) = object {
+                    transaction.lock_table(object)?;
+                }
                 let catalog = transaction.catalog();
                 let relations = schemas::relations(&catalog, schema);
                 if !relations.is_empty() && !*cascade {
@@ -192,7 +199,12 @@ impl SqlSession {
                     return Err(needed::cannot_drop(Some(&object), &lines).into());
                 }
                 drop_all(transaction, &dropping, &relations)?;
-                transaction.drop_table(object)?;
+                if let Some(object) = object {
+                    transaction.drop_table(object)?;
+                }
+                if schema == PUBLIC {
+                    schemas::set_public(transaction, false)?;
+                }
             }
             Ok(())
         })?;
@@ -340,9 +352,10 @@ fn exists(scope: &Scope, schema: &str) -> bool {
     SYSTEM.contains(&schema) || schemas::exists(schema, &|name| scope.has(name))
 }
 
-/// The object of a schema; `None` for one that is always there.
+/// The object of a schema; `None` for one of the system, and for `public`.
 fn own(scope: &Scope, schema: &str) -> Result<Option<Table>, SqlError> {
     match schemas::object(&scope.catalog, schema) {
+        _ if schema == PUBLIC && !exists(scope, schema) => Err(schemas::unknown(schema)),
         _ if schema == PUBLIC || SYSTEM.contains(&schema) => Ok(None),
         Some(object) => Ok(Some(object.clone())),
         None => Err(schemas::unknown(schema)),
@@ -396,6 +409,6 @@ fn taken(schema: &str) -> SqlError {
 
 /// The error for a schema that is always there.
 fn fixed(what: &str, schema: &str) -> SqlError {
-    let message = format!("cannot {what} schema {schema}, which every database has");
+    let message = format!("cannot {what} schema {schema}");
     SqlError::new(SqlErrorKind::Schema, message).with_cause(Cause::Needed)
 }

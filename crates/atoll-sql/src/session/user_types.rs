@@ -206,11 +206,26 @@ pub(super) fn drop_type(
         check_no_domain(transaction, labels)?;
     }
     let users = users(&transaction.catalog(), name);
+    drop_with_columns(transaction, object, &users, dropping)
+}
+
+/// Drops the object of a type, and the columns that have the type.
+///
+/// # Errors
+/// There are such columns, or expressions that mention the type, and they are not to go with it;
+/// an expression is left.
+pub(super) fn drop_with_columns(
+    transaction: &mut Transaction,
+    object: &Table,
+    users: &[(Table, Vec<String>)],
+    dropping: &Dropping<'_>,
+) -> Result<(), ApplyError> {
+    let name = object.name();
     let mentions = mentions(transaction, Mention::Type(name))?;
     if !(dropping.cascades || users.is_empty() && mentions.is_empty()) {
-        return Err(still_needed(name, &users, mentions).into());
+        return Err(still_needed(name, users, mentions).into());
     }
-    for (table, columns) in &users {
+    for (table, columns) in users {
         let scope = within(dropping.scope, transaction);
         let binder = Binder { scope: &scope, interrupt: dropping.interrupt };
         let table = names::find_table(&scope, table.name(), Span::empty())?;
@@ -337,11 +352,7 @@ fn mentions(transaction: &Transaction, mention: Mention<'_>) -> Result<Vec<Strin
 }
 
 /// The error of a type that something depends on.
-pub(super) fn still_needed(
-    name: &str,
-    users: &[(Table, Vec<String>)],
-    mentions: Vec<String>,
-) -> SqlError {
+fn still_needed(name: &str, users: &[(Table, Vec<String>)], mentions: Vec<String>) -> SqlError {
     let columns = users.iter().flat_map(|(table, columns)| {
         columns.iter().map(move |column| format!("column {column} of table {}", table.name()))
     });
@@ -350,10 +361,7 @@ pub(super) fn still_needed(
 }
 
 /// The error of what still mentions a type when its columns are gone.
-pub(super) fn mentions_left(
-    transaction: &Transaction,
-    name: &str,
-) -> Result<Option<SqlError>, SqlError> {
+fn mentions_left(transaction: &Transaction, name: &str) -> Result<Option<SqlError>, SqlError> {
     let left = mentions(transaction, Mention::Type(name))?;
     Ok(left.first().map(|first| {
         let message = format!("DROP TYPE … CASCADE does not drop {first}, which mentions the type");

@@ -207,6 +207,33 @@ fn a_parameter_is_as_good_as_a_constant() {
     }
 }
 
+/// In a transaction that has changed something there is no other way than the short one.
+#[test]
+fn a_parameter_that_is_cast_has_the_type_inside_of_a_function_too() {
+    let mut session = session(
+        "CREATE DOMAIN small AS int CHECK (VALUE < 100);
+         CREATE TABLE t (k int PRIMARY KEY, s small); INSERT INTO t VALUES (1, 1)",
+    );
+    session.execute("BEGIN").unwrap();
+    for (sql, wanted) in [
+        ("INSERT INTO t SELECT 1 + k, abs(CAST($1 AS int)) FROM t WHERE k = 1", 7),
+        ("INSERT INTO t SELECT 2 + k, CAST($1 AS small) FROM t WHERE k = 1", 7),
+        ("INSERT INTO t VALUES (4, CAST($1 AS small))", 7),
+    ] {
+        assert_eq!(
+            session.execute_with(sql, [Literal::from(wanted)]).unwrap().row_count(),
+            1,
+            "{sql}"
+        );
+    }
+    assert_eq!(rows(&mut session, "SELECT sum(s) FROM t"), ["22"]);
+    let refused = "INSERT INTO t VALUES (5, CAST($1 AS small))";
+    assert_eq!(
+        session.execute_with(refused, [Literal::from(100)]).unwrap_err().sqlstate(),
+        "23514"
+    );
+}
+
 #[test]
 fn prepare_execute_and_deallocate_are_statements() {
     let mut session = session(ITEMS);

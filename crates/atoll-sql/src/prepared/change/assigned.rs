@@ -8,7 +8,8 @@ use atoll::{DataType, Schema};
 use sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Spanned, Value as SqlValue};
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::prepared::parameters;
+use crate::literal::Literal;
+use crate::prepared::parameters::{self, ParameterType};
 use crate::types;
 
 /// Checks that a column takes a value of a type, which is perhaps written as this expression.
@@ -39,6 +40,22 @@ pub(super) fn check(
         Some(written) => error.at(written.span()),
         None => error,
     })
+}
+
+/// Checks that a column takes a constant, which is written as this expression.
+///
+/// # Errors
+/// It does not.
+pub(super) fn check_constant(
+    schema: &Schema,
+    column: usize,
+    constant: &Literal,
+    written: &Expr,
+) -> Result<(), SqlError> {
+    match parameters::own_type(constant) {
+        Some(ParameterType::One(from)) => check(schema, column, from, Some(written)),
+        _ => Ok(()),
+    }
 }
 
 /// Whether an expression has no type of its own.

@@ -181,8 +181,12 @@ impl Binder<'_> {
             let groups = alone.into_iter().map(|one| vec![one]).chain([together]);
             for group in groups.filter(|group| !group.is_empty()) {
                 let exprs = group.iter().map(|(.., expr)| expr.clone()).collect();
-                for ((row, column, _), cell) in group.into_iter().zip(self.cells(exprs, compiler)?)
+                for ((row, column, expr), cell) in
+                    group.into_iter().zip(self.cells(exprs, compiler)?)
                 {
+                    if let Cell::Scalar { from, .. } = &cell {
+                        assigned::check(schema, column, *from, Some(&expr))?;
+                    }
                     rows[row][column] = cell;
                 }
             }
@@ -393,7 +397,9 @@ fn cell(
         return Ok(Some(Cell::Scalar { scalar, from: data_type }));
     }
     let Some(literal) = eval::constant(expr) else { return Ok(None) };
-    let value = literal?.into_column(schema, column);
+    let literal = literal?;
+    assigned::check_constant(schema, column, &literal, expr)?;
+    let value = literal.into_column(schema, column);
     Ok(Some(Cell::Value(value.map_err(|error| error.at(expr.span()))?)))
 }
 

@@ -7,6 +7,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use super::assigned;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 #[cfg(doc)]
@@ -188,7 +189,9 @@ pub(super) fn assignments(
                 if !matches!(constant.value, SqlValue::Placeholder(_) | SqlValue::Null) =>
             {
                 if let Some(literal) = eval::constant(value) {
-                    let checked = literal?.into_column(schema, column);
+                    let literal = literal?;
+                    assigned::check_constant(schema, column, &literal, value)?;
+                    let checked = literal.into_column(schema, column);
                     checked.map_err(|error| error.at(value.span()))?;
                 }
                 None

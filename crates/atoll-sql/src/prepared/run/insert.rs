@@ -208,6 +208,9 @@ impl Runner<'_> {
         let mut touched: HashSet<GroupKey> = HashSet::new();
         for row in rows.chunks(schema.columns().len()) {
             self.how.interrupt.check_row()?;
+            // As in PostgreSQL, a row that the table does not take is an error though another row
+            // may be in its way.
+            schema.check_row(row).map_err(SqlError::from)?;
             self.check(table, row)?;
             let there = match (&conflict.index, conflict.any) {
                 (Some(index), _) => self.row_with(table, index, row)?,

@@ -30,7 +30,7 @@ impl Scope<'_> {
     /// Whole numbers that are written as arguments of an aggregate have the type of PostgreSQL.
     ///
     /// # Errors
-    /// A text or an enum, of which the function takes none.
+    /// A text, an enum, or a value of another type that the function does not take.
     pub(super) fn arguments(&self, name: &str, mut arguments: Vec<Expr>) -> Result<Vec<Expr>> {
         self.check_enums(name, &mut arguments)?;
         let of_values = matches!(name, "first_value" | "last_value" | "lag" | "lead");
@@ -46,8 +46,11 @@ impl Scope<'_> {
         }
         let narrowed = |argument| {
             let value = self.typed(argument)?.narrowed()?;
-            if value.json.is_some() {
-                return Err(functions::takes_no_json(name, &[value]));
+            let has_no_order = matches!(value.arrow, ArrowType::Boolean)
+                || value.arrow.is_binary()
+                || matches!(value.arrow, ArrowType::FixedSizeBinary(_));
+            if value.json.is_some() || matches!(name, "min" | "max") && has_no_order {
+                return Err(functions::takes_none(name, &[value]));
             }
             if matches!(name, "sum" | "avg") && value.arrow.is_string() {
                 let message = format!("{name} takes numbers, not text; cast the text");

@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 use super::written::written_cast;
 use super::{Outer, plan_types, sort_keys};
 use crate::error::SqlErrorKind;
+use crate::json::Form;
 use crate::mark::MARK;
 use crate::rules::arith::Arithmetic;
 use crate::rules::canonical::canonical;
@@ -73,6 +74,11 @@ impl Scope<'_> {
                         element,
                         (&|expr| self.typed(expr), &written_cast),
                     ),
+                    // DataFusion gives it the type only outside of the arguments of functions.
+                    _ if value.is_open_parameter() && Form::of_field(&field).is_none() => {
+                        let wanted = temporal::wanted_type(&field, &value.arrow);
+                        written_cast(value.with_parameter_type(&wanted), &field)
+                    }
                     _ => written_cast(value, &field),
                 }
             }
@@ -321,7 +327,11 @@ impl Scope<'_> {
             }
             "date_trunc" if typed.len() == 2 => {
                 let (moment, unit) = (typed.remove(1), typed.remove(0));
-                let moment = operands::as_moment(moment)?;
+                // A date is an instant first, as in every function that takes both.
+                let moment = match moment.arrow == ArrowType::Date32 {
+                    true => moment.into_type(&temporal::instant())?,
+                    false => operands::as_moment(moment)?,
+                };
                 if moment.arrow == temporal::instant() {
                     let local = moment.into_type(&temporal::TIMESTAMP)?;
                     let cut = temporal::date_trunc().call(vec![unit.expr, local.expr]);
@@ -341,7 +351,7 @@ impl Scope<'_> {
             name if !name.contains("array")
                 && typed.iter().any(|argument| argument.json.is_some()) =>
             {
-                return Err(functions::takes_no_json(name, &typed));
+                return Err(functions::takes_none(name, &typed));
             }
             _ => operands::as_arguments(typed)?,
         };

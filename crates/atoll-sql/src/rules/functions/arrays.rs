@@ -1,5 +1,7 @@
 //! Functions and operators of arrays (PostgreSQL's manual, 9.19). Subscripts begin with 1.
 
+use std::cmp::Ordering;
+
 use sqlparser::ast::BinaryOperator as Op;
 
 use super::pattern::text;
@@ -206,11 +208,46 @@ pub(super) const FUNCTIONS: &[Function] = &[
             Ok(Literal::Bool(others.iter().any(|item| is_in(item, all))))
         })],
     ),
+    // What `<` and the like ask: negative, zero or positive. Arrow has another order for NULL.
+    one(
+        "array_compare",
+        &[strict(&[Array, Array], Int32, |v| {
+            let (all, others) = (items(v, 0), items(v, 1));
+            let first = all.iter().zip(others).map(|(a, b)| order(a, b)).find(|one| one.is_ne());
+            let order = first.unwrap_or_else(|| all.len().cmp(&others.len()));
+            Ok(Literal::Integer(order as i128))
+        })],
+    ),
     one(
         "array_out",
         &[strict(&[Any], Text, |v| Ok(v[0].to_text().map_or(Literal::Null, Literal::Text)))],
     ),
 ];
+
+/// The order of two elements of a type: NULL is above all others.
+fn order(a: &Literal, b: &Literal) -> Ordering {
+    use Literal as L;
+    match (a, b) {
+        (L::Null, L::Null) => Ordering::Equal,
+        (L::Null, _) => Ordering::Greater,
+        (_, L::Null) => Ordering::Less,
+        (L::Integer(a), L::Integer(b)) => a.cmp(b),
+        // Elements of two arrays have the same digits behind the point here.
+        (L::Decimal(a, _), L::Decimal(b, _)) => a.cmp(b),
+        (L::Float(_) | L::Real(_), L::Float(_) | L::Real(_)) => {
+            let (a, b) = (a.float(), b.float());
+            a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+        }
+        (L::Text(a), L::Text(b)) => a.cmp(b),
+        (L::Bool(a), L::Bool(b)) => a.cmp(b),
+        (L::Date(a), L::Date(b)) => a.cmp(b),
+        (L::Timestamp(a), L::Timestamp(b)) | (L::Instant(a), L::Instant(b)) => a.cmp(b),
+        (L::Time(a), L::Time(b)) => a.cmp(b),
+        (L::Uuid(a), L::Uuid(b)) => a.cmp(b),
+        (L::Bytes(a), L::Bytes(b)) => a.cmp(b),
+        (a, b) => a.to_text().cmp(&b.to_text()),
+    }
+}
 
 /// The elements of an array; none for NULL.
 fn items(values: &[Literal], at: usize) -> &[Literal] {

@@ -260,8 +260,8 @@ impl Call {
     }
 }
 
-/// The error for a function that takes no JSON.
-pub(crate) fn takes_no_json(name: &str, arguments: &[Typed]) -> DataFusionError {
+/// The error for a function that takes no arguments of these types.
+pub(crate) fn takes_none(name: &str, arguments: &[Typed]) -> DataFusionError {
     let arguments: Vec<Argument<'_>> = arguments.iter().map(Argument::of).collect();
     external(no_function(name, &arguments))
 }
