@@ -96,6 +96,7 @@ mod settings;
 mod short;
 mod show;
 mod sink;
+mod sqlite;
 mod sqlstate;
 mod statement_end;
 mod stream;
@@ -136,6 +137,7 @@ pub use schemas::{
 };
 pub use session::{AsStatement, Description, Outcome, PreparedStatement, SqlSession};
 pub use show::{date as show_date, timestamp as show_timestamp};
+pub use sqlite::SqliteScript;
 pub use statement_end::{StatementScanner, statement_is_complete};
 pub use stream::QueryStream;
 pub use user_types::UserType;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use atoll_sql::{Input, Outcome, SqlError};
+use atoll_sql::{Input, Outcome, SqlError, SqliteScript};
 
 use crate::args::ScriptArgs;
 use crate::error::{CliError, FailedStatement, Origin, Result};
@@ -32,7 +32,7 @@ use crate::output::{Output, say};
 use crate::render::table::Fit;
 use crate::render::{json, rows};
 use crate::session::Session;
-use crate::shell::split::{Item, Pending, Script};
+use crate::shell::split::{Item, Pending, Piece, Script};
 use crate::shell::values::Values;
 use crate::size;
 
@@ -205,6 +205,7 @@ impl<'a> Shell<'a> {
 
     fn read_script(&mut self, reader: impl BufRead, name: Option<&str>) -> Result<Flow> {
         let mut script = Script::new(reader, name);
+        let mut sqlite: Option<SqliteScript> = None;
         while let Some(item) = script.next()? {
             let done = match item {
                 Item::Command(line) => self.command(&line),
@@ -216,8 +217,14 @@ impl<'a> Shell<'a> {
                     self.run_statement(&piece.text, origin, data).map(|()| Flow::Continue)
                 }
                 Item::Statement(piece) => {
-                    let origin = piece.origin(name);
-                    self.run_statement(&piece.text, origin, None).map(|()| Flow::Continue)
+                    if sqlite.is_none() && SqliteScript::begins(&piece.text) {
+                        sqlite = Some(SqliteScript::default());
+                    }
+                    let done = match &mut sqlite {
+                        Some(sqlite) => self.run_of_sqlite(sqlite, &piece, name),
+                        None => self.run_statement(&piece.text, piece.origin(name), None),
+                    };
+                    done.map(|()| Flow::Continue)
                 }
             };
             match done {
@@ -227,6 +234,23 @@ impl<'a> Shell<'a> {
             }
         }
         Ok(Flow::Continue)
+    }
+
+    /// Runs a statement of a dump of sqlite3.
+    fn run_of_sqlite(
+        &mut self,
+        sqlite: &mut SqliteScript,
+        piece: &Piece,
+        name: Option<&str>,
+    ) -> Result<()> {
+        let statements = sqlite.translate(&piece.text).map_err(|error| {
+            let (sql, origin) = (piece.text.clone(), piece.origin(name));
+            CliError::Statement(Box::new(FailedStatement { error, sql, origin }))
+        })?;
+        for statement in statements {
+            self.run_statement(&statement, piece.origin(name), None)?;
+        }
+        Ok(())
     }
 
     /// Runs what a person typed: one or more statements, or a command.
