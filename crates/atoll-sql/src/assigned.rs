@@ -56,7 +56,7 @@ impl Literal {
         let definition = &schema.columns()[column];
         let to = definition.data_type;
         let literal = match self {
-            Self::Null | Self::Text(_) | Self::List(_) => self,
+            Self::Null | Self::Text(_) => self,
             other if types::assigned(to) == DataType::Text => {
                 other.to_text().map_or(Self::Null, Self::Text)
             }

@@ -19,7 +19,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::object_syntax::SET_SCHEMA;
 use crate::parse::MARK;
 use crate::quoted::quoted_ident;
@@ -241,6 +241,13 @@ impl Resolver<'_> {
             [ident] => {
                 let schema = self.schema_of(old)?;
                 self.check_dots(&schema, ident)?;
+                let (bare, flat) = (names::fold(ident), names::table_name(old)?.0);
+                let is_there = self.has(&flat) || self.sight.has_index(&flat);
+                if is_there && schemas::bare(&flat, &|name| self.has(name)) == bare {
+                    let message = format!("relation \"{bare}\" already exists");
+                    let error = SqlError::new(SqlErrorKind::Schema, message).at(ident.span);
+                    return Err(error.with_cause(Cause::TableExists));
+                }
                 if schema != PUBLIC || !self.is_usual {
                     qualify(new, &schema);
                 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use atoll::{Column, Schema, Table, Value};
 use sqlparser::ast::{
     ConflictTarget, Expr, Ident, Insert, ObjectName, OnConflict, OnConflictAction, OnInsert, Query,
-    SetExpr, Spanned, Statement, TableObject, Values, visit_expressions,
+    SetExpr, Spanned, Statement, TableObject, Value as SqlValue, Values, visit_expressions,
 };
 use sqlparser::tokenizer::Span;
 
@@ -155,6 +155,10 @@ impl Binder<'_> {
             for (column, expr) in exprs.into_iter().enumerate() {
                 row.push(match (expr, &defaults[column]) {
                     (None, None) => Cell::Value(Value::Null),
+                    // Only a row that gets it is an error.
+                    (None, Some(Expr::Value(default))) if default.value == SqlValue::Null => {
+                        Cell::Value(Value::Null)
+                    }
                     (Some(expr), _) => cell(expr, schema, column, compiler)?.unwrap_or_else(|| {
                         others.push((rows.len(), column, expr.clone()));
                         Cell::Value(Value::Null)
