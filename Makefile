@@ -7,7 +7,7 @@
 SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PYTHON := $(CURDIR)/.venv/bin/python
-UPPER := -p atoll-sql -p atoll-adbc -p atoll-cli
+UPPER := -p atoll-sql -p atoll-adbc -p atoll-server -p atoll-cli
 LOOM_FLAGS := --cfg loom
 # Of `make fuzz`: for each target so long, and which (by default all).
 SECONDS ?= 60
@@ -84,8 +84,9 @@ test-upper: setup
 	@echo "== testing SQL and the command line"
 	cargo test --locked --release $(UPPER)
 
-test-python: wheel
-	@echo "== testing the Python package"
+test-python: wheel postgres
+	@echo "== testing the Python package, and the server with clients of PostgreSQL"
+	cargo build --locked --release -p atoll-cli
 	$(PYTHON) -m pytest -q -rs python/tests
 
 test-differential: wheel postgres

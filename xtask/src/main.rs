@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The crates from the lowest up; a crate may depend on those before it.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "atoll-machine",
     "atoll-memory",
     "atoll-storage",
@@ -34,6 +34,7 @@ const ORDER: [&str; 13] = [
     "atoll",
     "atoll-sql",
     "atoll-adbc",
+    "atoll-server",
     "atoll-bench",
     "atoll-torture",
     "atoll-cli",

@@ -52,6 +52,7 @@ fn run(cli: &Cli, output: &mut Output) -> error::Result<()> {
     global.set_query_limits();
     match &cli.command {
         Command::Sql(args) => commands::sql::run(args, global, output),
+        Command::Serve(args) => commands::serve::run(args, global, output),
         Command::Attach(args) => commands::attach::run(args, global, output),
         Command::Load(args) => commands::load::run(args, global, output),
         Command::Snapshots(args) => commands::snapshots::run(args, global, output),

@@ -28,13 +28,21 @@ use crate::literal::Literal;
 ///
 /// # Errors
 /// An encoding that cannot be undone.
-pub(crate) fn plain(array: &ArrayRef) -> Result<ArrayRef, String> {
+pub fn plain(array: &ArrayRef) -> Result<ArrayRef, String> {
     let values = match array.data_type() {
         DataType::Dictionary(_, values) => values.as_ref(),
         DataType::RunEndEncoded(_, values) => values.data_type(),
         _ => return Ok(Arc::clone(array)),
     };
     arrow_cast::cast(array, values).map_err(|error| error.to_string())
+}
+
+/// The value at a place of an array of a result.
+///
+/// # Errors
+/// One clause: a type that no column has.
+pub fn literal_at(array: &ArrayRef, index: usize) -> Result<Literal, String> {
+    at(plain(array)?.as_ref(), index)
 }
 
 /// The array with timestamps in nanoseconds truncated to microseconds.

@@ -32,11 +32,20 @@ pub(crate) fn date_parts(text: &str) -> Option<i32> {
 /// A timestamp, and the zone that is written behind it.
 pub(crate) fn timestamp_and_zone<'t>(text: &'t str, what: &str) -> Result<(i64, &'t str), String> {
     let fault = || format!("{} is not a {what}; write YYYY-MM-DD HH:MM:SS", quote(text));
+    // As it is written: behind the time and the zone.
+    let (text, era) = match text.strip_suffix(" BC") {
+        Some(before) => (before.trim_end(), " BC"),
+        None => (text, ""),
+    };
     let (day, rest) = match text.find([' ', 'T', 't']) {
         Some(at) => (&text[..at], text[at + 1..].trim_start()),
         None => (text, ""),
     };
-    let days = i64::from(date_parts(day).ok_or_else(fault)?);
+    let days = match era {
+        "" => date_parts(day),
+        era => date_parts(&format!("{day}{era}")),
+    };
+    let days = i64::from(days.ok_or_else(fault)?);
     if rest.is_empty() {
         return if day.len() == text.len() { Ok((days * DAY_US, "")) } else { Err(fault()) };
     }

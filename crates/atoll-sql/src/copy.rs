@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atoll::{Database, Transaction};
-use sqlparser::ast::{CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Statement};
+use sqlparser::ast::{
+    CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Statement,
+};
 use sqlparser::tokenizer::Span;
 
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
@@ -25,7 +27,7 @@ use crate::settings::Choice;
 use crate::sink::Sink;
 use crate::view::View;
 use crate::zone::{self, Zone};
-use crate::{copy_text, csv, names, parquet, txn};
+use crate::{copy_binary, copy_text, csv, names, parquet, txn};
 
 impl Source {
     /// Loads every row of the file and says how many were written.
@@ -65,6 +67,7 @@ impl Source {
                 let shape = csv::Shape { header: *header, delimiter: *delimiter, null };
                 copy_text::load(self, shape, sink, progress)
             }
+            Format::Binary => copy_binary::load(self, sink, progress),
             Format::Parquet => parquet::load(self, sink, progress),
         };
         read.map_err(|error| match error {
@@ -189,8 +192,7 @@ pub(crate) fn source(
     };
     let (name, span) = names::table_name(table_name)?;
     if View::find(&scope.catalog, &name)?.is_some() {
-        let message = format!("cannot copy to view \"{name}\"");
-        return Err(SqlError::unsupported(message).with_state("42809").at(span));
+        return Err(no_copy_to_view(&name, span));
     }
     let table = names::find_table(scope, &name, span)?;
     let columns = (!columns.is_empty())
@@ -204,6 +206,36 @@ pub(crate) fn source(
     let replaces = options.on_conflict == OnConflict::Replace;
     let rules = Rules::of(&table, replaces, &Binder { scope, interrupt })?;
     Ok(Source { table, input, format, columns, rules, options, tally: Tally::default() })
+}
+
+pub(crate) fn no_copy_to_view(name: &str, span: Span) -> SqlError {
+    let message = format!("cannot copy to view \"{name}\"");
+    SqlError::unsupported(message).with_state("42809").at(span)
+}
+
+/// Whether a `COPY` says that its data are in the binary format.
+pub(crate) fn is_binary(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> bool {
+    let says = |option: &CopyOption| match option {
+        CopyOption::Format(name) => names::fold(name) == "binary",
+        _ => false,
+    };
+    options.iter().any(says) || legacy.contains(&CopyLegacyOption::Binary)
+}
+
+/// Checks the options of a `COPY … FROM STDIN`.
+///
+/// # Errors
+/// One that is not supported.
+pub(crate) fn check_options(
+    options: &[CopyOption],
+    legacy: &[CopyLegacyOption],
+) -> Result<(), SqlError> {
+    format(None, (options, legacy)).map(drop)
+}
+
+/// Whether a name of an encoding is that of the one that there is.
+pub(crate) fn is_utf8(name: &str) -> bool {
+    ["utf8", "utf-8", "unicode"].iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
 fn format(
@@ -222,6 +254,9 @@ fn format(
             CopyOption::Header(value) => header = Some(*value),
             CopyOption::Delimiter(value) => delimiter = Some(ascii(*value)?),
             CopyOption::Null(value) => null = Some(value.clone()),
+            // Rows are as they are after other loads: what PostgreSQL does here has no counterpart.
+            CopyOption::Freeze(_) => {}
+            CopyOption::Encoding(name) if is_utf8(name) => {}
             other => {
                 return Err(SqlError::unsupported(format!(
                     "COPY … WITH ({other}) is not supported"
@@ -232,7 +267,13 @@ fn format(
     }
     for option in legacy {
         match option {
-            CopyLegacyOption::Csv(inner) if inner.is_empty() => named = Some("csv".to_owned()),
+            CopyLegacyOption::Csv(inner)
+                if inner.iter().all(|one| *one == CopyLegacyCsvOption::Header) =>
+            {
+                named = Some("csv".to_owned());
+                header = header.or((!inner.is_empty()).then_some(true));
+            }
+            CopyLegacyOption::Binary => named = Some("binary".to_owned()),
             CopyLegacyOption::Header => header = Some(true),
             CopyLegacyOption::Parquet => named = Some("parquet".to_owned()),
             CopyLegacyOption::Delimiter(value) => delimiter = Some(ascii(*value)?),
@@ -247,9 +288,10 @@ fn format(
         Some("csv") => Format::csv(),
         Some("parquet") => Format::Parquet,
         Some("text") => Format::text(),
+        Some("binary") => Format::Binary,
         Some(other) => {
             return Err(SqlError::unsupported(format!("COPY knows no format \"{other}\""))
-                .with_hint(Some("the formats are csv, text and parquet".to_owned())));
+                .with_hint(Some("the formats are csv, text, binary and parquet".to_owned())));
         }
         None => match path {
             // As in PostgreSQL.
@@ -273,10 +315,13 @@ fn format(
             delimiter: delimiter.unwrap_or(usual),
             null: null.unwrap_or(usual_null),
         }),
-        Format::Parquet if header.or(delimiter.map(|_| true)).is_some() || null.is_some() => {
-            Err(SqlError::unsupported("HEADER, DELIMITER and NULL are no options of parquet"))
+        Format::Binary | Format::Parquet
+            if header.or(delimiter.map(|_| true)).is_some() || null.is_some() =>
+        {
+            let message = "HEADER, DELIMITER and NULL are no options of parquet and binary";
+            Err(SqlError::unsupported(message))
         }
-        Format::Parquet => Ok(Format::Parquet),
+        other @ (Format::Binary | Format::Parquet) => Ok(other),
     };
     Ok((format?, load))
 }
@@ -323,7 +368,7 @@ fn extra_option(option: &ExtraOption<'_>, load: &mut LoadOptions) -> Result<(), 
     Ok(())
 }
 
-fn ascii(delimiter: char) -> Result<u8, SqlError> {
+pub(crate) fn ascii(delimiter: char) -> Result<u8, SqlError> {
     u8::try_from(delimiter)
         .ok()
         .filter(|byte| byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r'))

@@ -115,7 +115,8 @@ pub(crate) fn set_value(
     let given = if is_cut { cut_to_micros(field.text) } else { Cow::Borrowed(field.text) };
     *value = text::parse(&given, data_type).map_err(|reason| {
         let message = format!("line {line}, column \"{name}\": {reason}");
-        let error = SqlError::new(SqlErrorKind::Input, message);
+        let state = SqlError::new(SqlErrorKind::Type, reason).sqlstate();
+        let error = SqlError::new(SqlErrorKind::Input, message).with_state(state);
         let is_fine = data_type == DataType::Timestamp
             && text::parse(&cut_to_micros(field.text), data_type).is_ok();
         if is_fine { error.with_cause(Cause::FineTimestamp) } else { error }

@@ -20,7 +20,27 @@ const SWITCH: &[&str] = &["on", "off", "true", "false", "yes", "no", "1", "0"];
 const ON: &[&str] = &["on", "true", "yes", "1"];
 const OFF: &[&str] = &["off", "false", "no", "0"];
 
-const ALL: [Fixed; 15] = [
+const ISO: &[&str] = &["iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso,dmy", "iso, ymd", "iso,ymd"];
+
+const ALL: [Fixed; 30] = [
+    // What clients ask for, and nothing can set.
+    Fixed { name: "server_version", shown: "15.0", allowed: &[] },
+    Fixed { name: "server_version_num", shown: "150000", allowed: &[] },
+    Fixed { name: "server_encoding", shown: "UTF8", allowed: &[] },
+    Fixed { name: "integer_datetimes", shown: "on", allowed: &[] },
+    Fixed { name: "in_hot_standby", shown: "off", allowed: &[] },
+    Fixed { name: "max_identifier_length", shown: "63", allowed: &[] },
+    Fixed { name: "max_index_keys", shown: "32", allowed: &[] },
+    Fixed { name: "lc_collate", shown: "C", allowed: &[] },
+    Fixed { name: "lc_ctype", shown: "C.UTF-8", allowed: &[] },
+    Fixed { name: "lc_messages", shown: "C", allowed: &["c", "c.utf-8", "en_us.utf-8"] },
+    // All formats that are written are those of ISO, and so are those that are read.
+    Fixed { name: "DateStyle", shown: "ISO, MDY", allowed: ISO },
+    // No statement is compiled to machine code, and none is planned by a genetic algorithm.
+    Fixed { name: "jit", shown: "off", allowed: SWITCH },
+    Fixed { name: "geqo", shown: "off", allowed: SWITCH },
+    Fixed { name: "array_nulls", shown: "on", allowed: ON },
+    Fixed { name: "default_transaction_deferrable", shown: "off", allowed: OFF },
     Fixed { name: "client_encoding", shown: "UTF8", allowed: &["utf8", "utf-8", "unicode"] },
     Fixed { name: "standard_conforming_strings", shown: "on", allowed: ON },
     // There are no functions with bodies, no policies of rows, no XML and no messages of this kind.
@@ -40,7 +60,7 @@ const ALL: [Fixed; 15] = [
     Fixed { name: "default_toast_compression", shown: "pglz", allowed: &["pglz", "lz4"] },
     Fixed { name: "transaction_timeout", shown: "0", allowed: &["0"] },
     Fixed { name: "bytea_output", shown: "hex", allowed: &["hex"] },
-    Fixed { name: "intervalstyle", shown: "postgres", allowed: &["postgres"] },
+    Fixed { name: "IntervalStyle", shown: "postgres", allowed: &["postgres"] },
     Fixed { name: "extra_float_digits", shown: "1", allowed: &["1", "2", "3"] },
     Fixed { name: "synchronize_seqscans", shown: "on", allowed: SWITCH },
 ];
@@ -48,7 +68,7 @@ const ALL: [Fixed; 15] = [
 impl Fixed {
     /// The setting of a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        ALL.into_iter().find(|one| one.name == name)
+        ALL.into_iter().find(|one| one.name.eq_ignore_ascii_case(name))
     }
 
     /// Checks a value.
@@ -60,6 +80,10 @@ impl Fixed {
             return Ok(());
         }
         let Self { name, allowed, .. } = self;
+        if allowed.is_empty() {
+            let message = format!("parameter \"{name}\" cannot be changed");
+            return Err(SqlError::new(SqlErrorKind::Unsupported, message).with_state("55P02"));
+        }
         let message = format!("{name} cannot be \"{value}\" here");
         let allowed: Vec<String> = allowed.iter().map(|value| format!("'{value}'")).collect();
         Err(SqlError::new(SqlErrorKind::Unsupported, message)

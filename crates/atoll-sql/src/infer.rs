@@ -48,7 +48,7 @@ pub fn create_table_from(
             let shape = Shape { header: true, delimiter: *delimiter, null };
             csv_columns(input, shape, options, table, key)?
         }
-        Format::Csv { .. } | Format::Text { .. } => {
+        Format::Csv { .. } | Format::Text { .. } | Format::Binary => {
             return Err(SqlError::new(
                 SqlErrorKind::Input,
                 "a CSV file without a header does not name its columns; create the table first",

@@ -16,7 +16,11 @@
 mod alter;
 mod array_text;
 mod arrow_value;
+<<<<<<< HEAD
 mod assigned;
+=======
+mod binary;
+>>>>>>> c04543ee (Serve clients of PostgreSQL with atoll serve)
 mod bulk;
 mod calendar;
 mod catalog_names;
@@ -24,6 +28,7 @@ mod clauses;
 mod clock;
 mod comments;
 mod copy;
+mod copy_binary;
 mod copy_text;
 mod csv;
 mod ddl;
@@ -112,6 +117,8 @@ mod wording;
 mod written;
 mod zone;
 
+pub use arrow_value::{literal_at, plain as plain_array};
+pub use binary::from_binary;
 pub use comments::Comments;
 pub use copy::{copies_from_stdin, copy_from};
 pub use declared::domain::Domain;
@@ -135,11 +142,25 @@ pub use rows::{FromRow, FromValue, Params, Row};
 pub use schemas::{
     comment_in_snapshot, comment_on_schema, flat, relation_name, schemas_in, schemas_of, split,
 };
+<<<<<<< HEAD
 pub use session::{AsStatement, Description, Outcome, PreparedStatement, SqlSession};
 pub use show::{date as show_date, timestamp as show_timestamp};
 pub use sqlite::SqliteScript;
+=======
+pub use session::{
+    AsStatement, CopyEnd, CopyFormat, CopyIn, CopyOut, Description, Outcome, PreparedStatement,
+    SqlSession, TransactionStatus,
+};
+pub use show::{
+    bytes as show_bytes, date as show_date, decimal as show_decimal, double as show_double,
+    real as show_real, timestamp as show_timestamp,
+};
+>>>>>>> c04543ee (Serve clients of PostgreSQL with atoll serve)
 pub use statement_end::{StatementScanner, statement_is_complete};
 pub use stream::QueryStream;
+pub use types::of_field as type_of_field;
 pub use user_types::UserType;
+pub use uuid::show as show_uuid;
 pub use view::{View, ViewColumn};
 pub use wording::in_words_of_sql;
+pub use zone::show as show_instant;

@@ -301,6 +301,25 @@ impl Literal {
         })
     }
 
+    /// The value as a cast to text writes it, instants in the time zone of the last statement of
+    /// this thread; `None` for NULL.
+    pub fn text(&self) -> Option<String> {
+        self.to_text()
+    }
+
+    /// The value as one of a type, as a column of that type would store it.
+    ///
+    /// # Errors
+    /// One clause that says why it is no value of the type.
+    pub fn as_type(self, data_type: DataType) -> Result<Value, String> {
+        self.into_value(data_type)
+    }
+
+    /// The literal for a value of a type.
+    pub fn of_value(value: &Value, data_type: DataType) -> Self {
+        Self::of(value.clone(), data_type)
+    }
+
     /// Name of the literal's kind, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

@@ -42,6 +42,8 @@ pub enum Format {
         /// A field without a value.
         null: String,
     },
+    /// Rows in the forms in which PostgreSQL sends values, as its `COPY` writes them.
+    Binary,
     /// Apache Parquet.
     Parquet,
 }

@@ -190,6 +190,21 @@ fn take_copy_options(tokens: &mut StatementTokens) -> Vec<CopyOption> {
     if !tokens.iter().find(|token| !is_space(token)).is_some_and(|first| is(first, Keyword::COPY)) {
         return Vec::new();
     }
+    let mut depth = 0u32;
+    let end = tokens.iter().position(|token| {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => return depth == 0 && (is(token, Keyword::TO) || is(token, Keyword::FROM)),
+        }
+        false
+    });
+    let Some(end) = end else { return Vec::new() };
+    spell_switches(&mut tokens[end..]);
+    // The parser knows all options of what writes, and the parentheses may hold a query.
+    if is(&tokens[end], Keyword::TO) {
+        return Vec::new();
+    }
     // The last parentheses hold the options, unless they hold the columns before FROM.
     let from = tokens.iter().rposition(|token| is(token, Keyword::FROM));
     let open = tokens.iter().position(|token| {
@@ -227,6 +242,31 @@ fn take_copy_options(tokens: &mut StatementTokens) -> Vec<CopyOption> {
         tokens.splice(open + 1..close, kept);
     }
     taken
+}
+
+/// Writes what is behind HEADER and FREEZE as the parser knows it.
+fn spell_switches(tokens: &mut [TokenWithSpan]) {
+    let mut is_behind = false;
+    for token in tokens {
+        match &token.token {
+            Token::Word(word) if matches!(word.keyword, Keyword::HEADER | Keyword::FREEZE) => {
+                is_behind = true;
+            }
+            Token::Whitespace(_) => {}
+            Token::Word(word) if is_behind => {
+                let spelt = match word.value.to_ascii_lowercase().as_str() {
+                    "on" => Some("TRUE"),
+                    "off" => Some("FALSE"),
+                    _ => None,
+                };
+                if let Some(spelt) = spelt {
+                    token.token = Token::make_keyword(spelt);
+                }
+                is_behind = false;
+            }
+            _ => is_behind = false,
+        }
+    }
 }
 
 fn option_span(option: &[TokenWithSpan]) -> Span {

@@ -9,6 +9,7 @@
 //! RESET durability | ALL                     what the database was opened with; no limits
 //! SET TIME ZONE 'Europe/Berlin'             in which local times are read and instants written
 //! SET search_path TO a, public               where names without a schema are looked up
+//! SET application_name = '…'                 what the client calls itself
 //! SHOW durability
 //! ```
 //!
@@ -52,6 +53,7 @@ pub(crate) enum Setting {
     SynchronousCommit,
     TimeZone,
     SearchPath,
+    ApplicationName,
     Limit(Limit),
     Fixed(Fixed),
 }
@@ -75,6 +77,8 @@ pub(crate) struct Values {
     pub(crate) zone: Zone,
     /// Where names are looked up; `None` for the usual path.
     pub(crate) path: Option<Arc<SearchPath>>,
+    /// The name that the client gives itself.
+    pub(crate) application: Option<Arc<str>>,
     /// Of a wait for another transaction.
     pub(crate) lock: Option<Duration>,
     /// Of a statement.
@@ -89,6 +93,7 @@ pub(crate) enum Changed {
     Durability(Choice),
     Zone(Zone),
     Path(Option<Arc<SearchPath>>),
+    Application(Option<Arc<str>>),
     Limit(Limit, Option<Duration>),
     /// The setting has one value.
     Nothing,
@@ -124,6 +129,7 @@ impl Values {
             Changed::Durability(choice) => self.durability = choice,
             Changed::Zone(zone) => self.zone = zone,
             Changed::Path(path) => self.path = path,
+            Changed::Application(name) => self.application = name,
             Changed::Nothing => {}
             Changed::Limit(limit, time) => *self.limit(limit) = time,
             Changed::All => *self = Self::default(),
@@ -140,6 +146,7 @@ impl Setting {
                 "synchronous_commit" => Some(Self::SynchronousCommit),
                 "timezone" => Some(Self::TimeZone),
                 "search_path" => Some(Self::SearchPath),
+                "application_name" => Some(Self::ApplicationName),
                 "lock_timeout" => Some(Self::Limit(Limit::Lock)),
                 "statement_timeout" => Some(Self::Limit(Limit::Statement)),
                 "idle_in_transaction_session_timeout" => Some(Self::Limit(Limit::Idle)),
@@ -160,6 +167,7 @@ impl Setting {
             // As PostgreSQL writes it.
             Self::TimeZone => "TimeZone",
             Self::SearchPath => "search_path",
+            Self::ApplicationName => "application_name",
             Self::Fixed(fixed) => fixed.name,
             Self::Limit(Limit::Lock) => "lock_timeout",
             Self::Limit(Limit::Statement) => "statement_timeout",
@@ -177,6 +185,7 @@ impl Setting {
             (Self::TimeZone, _) => values.zone.to_string(),
             (Self::Fixed(fixed), _) => fixed.shown.to_owned(),
             (Self::SearchPath, _) => values.search_path().text().to_owned(),
+            (Self::ApplicationName, _) => values.application.as_deref().unwrap_or("").to_owned(),
             (Self::Limit(limit), _) => show_time(*values.clone().limit(limit)),
         }
     }
@@ -199,6 +208,10 @@ impl Setting {
                 });
             }
             Self::Fixed(fixed) => return fixed.check(&text).map(|()| Changed::Nothing),
+            Self::ApplicationName => {
+                let name = as_written(value).unwrap_or(text);
+                return Ok(Changed::Application(Some(printable(&name).into())));
+            }
             Self::SearchPath => {
                 let path = SearchPath::of_values(std::slice::from_ref(value))?;
                 return Ok(Changed::Path(Some(Arc::new(path))));
@@ -238,6 +251,7 @@ impl Setting {
             Self::Limit(limit) => Changed::Limit(limit, None),
             Self::TimeZone => Changed::Zone(Zone::default()),
             Self::SearchPath => Changed::Path(None),
+            Self::ApplicationName => Changed::Application(None),
             Self::Fixed(_) => Changed::Nothing,
             _ => Changed::Durability(None),
         }
@@ -290,6 +304,22 @@ fn text(value: &Expr) -> Result<(String, bool), SqlError> {
         }
         other => Err(no_value(&other.to_string())),
     }
+}
+
+/// The text of a string, as it was written.
+fn as_written(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
+            Some(text.clone())
+        }
+        _ => None,
+    }
+}
+
+/// A name of 63 bytes at most in printable ASCII, as PostgreSQL keeps it.
+fn printable(name: &str) -> String {
+    let kept = name.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' });
+    kept.take(63).collect()
 }
 
 fn no_value(text: &str) -> SqlError {
@@ -349,8 +379,9 @@ fn of_name(name: &ObjectName) -> Option<Setting> {
 
 fn unknown(what: &str) -> SqlError {
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the settings are durability, synchronous_commit, TimeZone, search_path, lock_timeout, \
-             statement_timeout and idle_in_transaction_session_timeout"
+        "the settings are durability, synchronous_commit, TimeZone, search_path, \
+             application_name, lock_timeout, statement_timeout and \
+             idle_in_transaction_session_timeout"
             .to_owned(),
     ))
 }
@@ -363,6 +394,8 @@ pub(crate) struct Settings {
     pending: Option<Values>,
     /// For the open transaction.
     local: Option<Values>,
+    /// Something may have changed since [`Settings::take_changed`] was called.
+    has_changed: bool,
 }
 
 impl Settings {
@@ -371,9 +404,15 @@ impl Settings {
         self.local.as_ref().or(self.pending.as_ref()).unwrap_or(&self.session)
     }
 
+    /// Whether something may have changed since the last call.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
+    }
+
     /// Something is set; an open transaction may be rolled back.
     pub(crate) fn set(&mut self, assignment: Assignment, in_transaction: bool) {
         let Assignment { changed, is_local } = assignment;
+        self.has_changed = true;
         match (in_transaction, is_local) {
             (true, true) => {
                 let now = self.now().clone();
@@ -392,6 +431,7 @@ impl Settings {
 
     /// The open transaction has ended.
     pub(crate) fn end(&mut self, committed: bool) {
+        self.has_changed |= self.local.is_some() || self.pending.is_some();
         self.local = None;
         if let Some(values) = self.pending.take().filter(|_| committed) {
             self.session = values;

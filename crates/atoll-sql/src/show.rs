@@ -40,17 +40,17 @@ fn special(value: f64) -> Option<&'static str> {
 }
 
 /// A `double precision`.
-pub(crate) fn double(value: f64) -> String {
+pub fn double(value: f64) -> String {
     special(value).map_or_else(|| float(&format!("{value:e}"), 15), str::to_owned)
 }
 
 /// A `real`.
-pub(crate) fn real(value: f32) -> String {
+pub fn real(value: f32) -> String {
     special(value.into()).map_or_else(|| float(&format!("{value:e}"), 6), str::to_owned)
 }
 
 /// A decimal that is stored as its digits, with as many of them behind the point as the scale says.
-pub(crate) fn decimal(digits: i128, scale: u8) -> String {
+pub fn decimal(digits: i128, scale: u8) -> String {
     if scale == 0 {
         return digits.to_string();
     }
@@ -104,7 +104,7 @@ pub fn timestamp(micros: i64) -> String {
 }
 
 /// Bytes as `\x` and hexadecimal digits.
-pub(crate) fn bytes(bytes: &[u8]) -> String {
+pub fn bytes(bytes: &[u8]) -> String {
     bytes.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }
 

@@ -162,7 +162,7 @@ impl QueryStream {
     }
 
     /// The rows of a result.
-    pub(crate) fn of_result(rows: QueryResult) -> Self {
+    pub fn of_result(rows: QueryResult) -> Self {
         let change = rows.change().map(|(tag, rows)| (tag.to_owned(), rows));
         let (schema, _memory) = (rows.schema(), rows.memory());
         let count = Some(rows.row_count());

@@ -324,6 +324,12 @@ mod tests {
         assert_eq!(timestamp("1970-01-01 00:00:01.5"), Ok(1_500_000));
         assert_eq!(timestamp("1970-01-02T01:02Z"), Ok(DAY_US + 3_720_000_000));
         assert_eq!(timestamp("1970-01-02"), Ok(DAY_US));
+        for text in ["0044-03-15 BC", "0044-03-15 00:00:00 BC"] {
+            assert_eq!(
+                timestamp(text).map(crate::show::timestamp).unwrap(),
+                "0044-03-15 00:00:00 BC"
+            );
+        }
         assert_eq!(timestamp("1969-12-31 23:59:59"), Ok(-1_000_000));
         assert_eq!(timestamp("1970-01-01 00:00:00.0000010"), Ok(1));
         assert!(timestamp("1970-01-01 00:00:00.0000001").unwrap_err().contains("finer"));

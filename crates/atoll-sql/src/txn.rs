@@ -161,6 +161,11 @@ impl OpenTransaction {
         Ok(())
     }
 
+    /// Whether it takes no further statement but a rollback.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
     /// Whether it has changed nothing and each of its statements sees what others have committed:
     /// then a query need not run inside it.
     pub(crate) fn lets_queries_out(&self) -> bool {

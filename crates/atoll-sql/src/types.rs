@@ -247,7 +247,7 @@ pub(crate) fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
 }
 
 /// The type of a column of a result.
-pub(crate) fn of_field(field: &Field) -> Option<DataType> {
+pub fn of_field(field: &Field) -> Option<DataType> {
     match field.data_type() {
         ArrowType::FixedSizeBinary(16) if field.extension_type_name() == Some(BINARY) => {
             Some(DataType::FixedBinary(16))

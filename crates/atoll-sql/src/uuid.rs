@@ -36,7 +36,7 @@ fn read(text: &str) -> Option<Bytes> {
 }
 
 /// The text of a UUID, in groups of 8, 4, 4, 4 and 12 digits.
-pub(crate) fn show(bytes: &[u8]) -> String {
+pub fn show(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(36);
     for (at, byte) in bytes.iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {

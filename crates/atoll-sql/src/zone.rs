@@ -233,7 +233,7 @@ pub(crate) fn show_in(micros: i64, zone: Zone) -> String {
 }
 
 /// An instant in the current zone.
-pub(crate) fn show(micros: i64) -> String {
+pub fn show(micros: i64) -> String {
     show_in(micros, current())
 }
 
@@ -242,6 +242,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn instants_before_christ_are_read_as_they_are_written() {
+        let written = "0044-03-15 12:00:00+00 BC";
+        assert_eq!(with(Zone::default(), || parse(written).map(show)), Ok(written.to_owned()));
+    }
 
     fn read(text: &str, zone: &str) -> String {
         let zone = Zone::named(zone).unwrap();

@@ -10,6 +10,7 @@ mod files;
 mod global;
 mod inspect;
 mod owner;
+mod serve;
 mod sql;
 
 pub use bench::{Bench, BenchArgs, OtherTorture, StatementsArgs, TortureCommand};
@@ -18,6 +19,7 @@ pub use files::{CheckArgs, LogArgs, RestoreArgs};
 pub use global::GlobalArgs;
 pub use inspect::{ListArgs, NodesArgs, SnapshotsArgs};
 pub use owner::OwnerArgs;
+pub use serve::{Listen, ServeArgs};
 pub use sql::{AttachArgs, Conflict, DumpArgs, FileFormat, LoadArgs, ScriptArgs, SqlArgs};
 
 use clap::{Parser, Subcommand};
@@ -46,6 +48,7 @@ const EXAMPLES: &str = "\
 Examples:
   atoll sql bank                        own a database in memory, named bank, with a SQL shell
   atoll attach bank                     read an instant snapshot of it from another process
+  atoll serve bank --data ./bank        serve clients of PostgreSQL
   atoll load flights flights.parquet --key id
                                         load a file into a new database, then open the shell
   atoll snapshots bank                  the snapshots that processes hold, and their memory
@@ -61,6 +64,8 @@ it is kept in a folder with --data DIR.";
 pub enum Command {
     /// Own a database in memory, published under NAME, with a SQL shell
     Sql(SqlArgs),
+    /// Own a database and serve clients of PostgreSQL
+    Serve(ServeArgs),
     /// Read a snapshot of a database that another process owns, with a SQL shell
     Attach(AttachArgs),
     /// Own a database and load CSV or Parquet files into it

@@ -8,7 +8,9 @@ pub mod list;
 pub mod load;
 pub mod log;
 pub mod nodes;
+mod notify;
 pub mod restore;
+pub mod serve;
 pub mod snapshots;
 pub mod sql;
 mod sql_connection;
@@ -44,12 +46,28 @@ pub fn work(shell: &mut Shell<'_>, name: &str, serves: bool, script: &ScriptArgs
 /// # Errors
 /// Signals that cannot be waited for.
 fn serve(name: &str) -> Result<()> {
-    let ends = [SIGINT, SIGTERM].into_iter().chain((!is_ignored(SIGHUP)).then_some(SIGHUP));
-    let mut signals = Signals::new(ends)
-        .map_err(|error| CliError::new(format!("cannot wait for Ctrl-C: {error}")))?;
+    let signals = signals()?;
     say(&format!("serving {name}; Ctrl-C ends this process, which owns it"));
-    let _ = signals.forever().next();
+    wait(signals);
     Ok(())
+}
+
+/// Waits for Ctrl-C or its like.
+///
+/// # Errors
+/// Signals that cannot be waited for.
+fn wait_for_end() -> Result<()> {
+    wait(signals()?);
+    Ok(())
+}
+
+fn wait(mut signals: Signals) {
+    let _ = signals.forever().next();
+}
+
+fn signals() -> Result<Signals> {
+    let ends = [SIGINT, SIGTERM].into_iter().chain((!is_ignored(SIGHUP)).then_some(SIGHUP));
+    Signals::new(ends).map_err(|error| CliError::new(format!("cannot wait for Ctrl-C: {error}")))
 }
 
 /// Whether this process ignores a signal; false if that is unknown.

@@ -96,6 +96,9 @@ impl SqlSession {
                 }
             }
         }
+        if let Some(done) = self.maintain(&tokens)? {
+            return Ok(done);
+        }
         let statement = self.resolved(parse::statement(tokens)?)?;
         self.run_parsed(text, statement, values)
     }

@@ -55,7 +55,7 @@ impl SqlSession {
 
     /// The columns of what has shown none when it was prepared: a query runs on a snapshot, cut to
     /// no rows.
-    fn columns_of(&mut self, mut statement: Statement) -> Result<SchemaRef, SqlError> {
+    pub(super) fn columns_of(&mut self, mut statement: Statement) -> Result<SchemaRef, SqlError> {
         parameters::replace(&mut statement, |_| Some(parameters::written(&Literal::Null)));
         match &mut statement {
             Statement::Query(query) => {

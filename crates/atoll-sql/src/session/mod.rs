@@ -7,6 +7,7 @@ mod asking;
 mod bound;
 mod comments;
 mod constraints;
+mod copying;
 mod definitions;
 mod describe;
 mod direct;
@@ -14,6 +15,7 @@ mod domains;
 mod dropping;
 mod idle;
 mod locks;
+mod maintenance;
 mod outcome;
 mod over_rows;
 mod passed_over;
@@ -22,6 +24,7 @@ mod ready;
 mod schemas;
 mod scope;
 mod sequences;
+mod served;
 mod setting;
 mod tables;
 mod tables_as;
@@ -53,10 +56,12 @@ use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
 use crate::{copy, names, query, zone};
 
+pub use self::copying::{CopyEnd, CopyFormat, CopyIn, CopyOut};
 pub use self::describe::Description;
 pub use self::outcome::Outcome;
 use self::prepare::Given;
 pub use self::prepare::{AsStatement, PreparedStatement};
+pub use self::served::TransactionStatus;
 
 /// The target of a session.
 enum Target {

@@ -339,13 +339,13 @@ fn not_prepared(name: &str) -> SqlError {
     SqlError::new(SqlErrorKind::Syntax, message).with_cause(Cause::UnknownPrepared)
 }
 
-fn known(statement: Statement, version: u64) -> Result<Arc<Known>, SqlError> {
+pub(super) fn known(statement: Statement, version: u64) -> Result<Arc<Known>, SqlError> {
     let count = parameters::count(&statement)?;
     Ok(Arc::new(Known::new(statement, count, version)))
 }
 
 /// Binds a statement as far as that needs no values.
-fn bind(scope: &Scope, known: &Known, interrupt: &Interrupt) -> Result<(), SqlError> {
+pub(super) fn bind(scope: &Scope, known: &Known, interrupt: &Interrupt) -> Result<(), SqlError> {
     if !is_bound(&known.statement) {
         return Ok(());
     }

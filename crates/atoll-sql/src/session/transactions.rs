@@ -119,6 +119,18 @@ impl SqlSession {
             "default_transaction_isolation" => {
                 ("default_transaction_isolation", self.modes(Modes::default()).0)
             }
+            "transaction_read_only" => {
+                let now = match &self.target {
+                    Target::Database { open: Some(open), .. } => open.is_read_only(),
+                    Target::Database { .. } => self.read_only,
+                    Target::Snapshot(_) => true,
+                };
+                return Some(QueryResult::of_text("transaction_read_only", on_or_off(now)));
+            }
+            "default_transaction_read_only" => {
+                let shown = on_or_off(self.read_only);
+                return Some(QueryResult::of_text("default_transaction_read_only", shown));
+            }
             _ => return None,
         };
         Some(QueryResult::of_text(name, shown.name()))
@@ -161,4 +173,8 @@ impl SqlSession {
         self.settings.end(false);
         Ok(Outcome::done("ROLLBACK", 0))
     }
+}
+
+fn on_or_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
 }

@@ -167,7 +167,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "version",
         overloads: &[strict(&[], Text, |_| {
-            Ok(Literal::Text(concat!("Atoll ", env!("CARGO_PKG_VERSION")).to_owned()))
+            // Clients of PostgreSQL read the version in front.
+            let version = concat!("PostgreSQL 15.0 (Atoll ", env!("CARGO_PKG_VERSION"), ")");
+            Ok(Literal::Text(version.to_owned()))
         })],
     },
 ];

@@ -1,0 +1,88 @@
+//! Arguments of `atoll serve`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::owner::OwnerArgs;
+use crate::size;
+
+/// `atoll serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll serve bank --data ./bank        own a database and serve it
+  psql -h $XDG_RUNTIME_DIR/atoll bank   a client on this machine, as the user of the system
+  psql -h $XDG_RUNTIME_DIR/atoll bank -c \"ALTER ROLE $USER PASSWORD 'secret'\"
+  psql -h 127.0.0.1 -U $USER bank       a client on the network, with that password
+  atoll attach bank                     a snapshot of it, at the same time
+
+The first line says where the server listens. On the Unix socket, a user of the system is the role
+of the same name, and the user of the server may be any role. On TCP a role proves its
+password (SCRAM-SHA-256). The roles of a database in a folder are in the file `roles` there.
+SIGINT (Ctrl-C) or SIGTERM ends the server: statements end, and clients are told why.")]
+pub struct ServeArgs {
+    /// Name under which other processes find the database, and clients connect to it
+    pub name: String,
+
+    /// Port, on TCP and in the name of the Unix socket
+    #[arg(long, value_name = "PORT", default_value_t = 5432)]
+    pub port: u16,
+
+    /// Address to listen on, or none for the Unix socket alone; may be given again [default:
+    /// 127.0.0.1]
+    #[arg(long = "listen", value_name = "ADDRESS", value_parser = parse_listen)]
+    pub listen: Vec<Listen>,
+
+    /// Folder of the Unix socket, or none for TCP alone [default: that of --runtime-dir]
+    #[arg(long, value_name = "DIR")]
+    pub socket_dir: Option<PathBuf>,
+
+    /// Certificate of the server in PEM, for clients that ask for encryption; with it, clients of
+    /// other machines have to
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of the certificate in PEM, which only its owner may read
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Listen on addresses that other machines reach, without encryption
+    #[arg(long, conflicts_with = "tls_cert")]
+    pub allow_plaintext: bool,
+
+    /// Most clients at a time; the last three places are for superusers
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(4..=100_000))]
+    pub max_connections: u32,
+
+    /// Time that a client has to authenticate (seconds, or 10s, 1m)
+    #[arg(long, value_name = "TIME", value_parser = size::parse_time, default_value = "30")]
+    pub authentication_timeout: Duration,
+
+    /// Settings of the database.
+    #[command(flatten)]
+    pub owner: OwnerArgs,
+}
+
+/// Where a server listens on TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere.
+    None,
+    /// On an address of this machine.
+    On(IpAddr),
+}
+
+fn parse_listen(text: &str) -> Result<Listen, String> {
+    match text {
+        "none" => Ok(Listen::None),
+        "localhost" => Ok(Listen::On(IpAddr::from([127, 0, 0, 1]))),
+        text => text
+            .parse()
+            .map(Listen::On)
+            .map_err(|_| "it is an address such as 127.0.0.1, 0.0.0.0 or ::, or none".to_owned()),
+    }
+}

@@ -1,0 +1,91 @@
+//! `atoll serve`: own a database and serve clients of PostgreSQL.
+
+use std::io::Write;
+use std::path::Path;
+
+use atoll::RuntimeDir;
+use atoll_server::{Server, ServerError, ServerOptions, TlsFiles};
+
+use super::{notify, wait_for_end};
+use crate::args::{GlobalArgs, Listen, ServeArgs};
+use crate::error::{CliError, Result};
+use crate::output::{Output, say};
+use crate::session::Session;
+
+/// The file of the roles in the folder of a database.
+const ROLES: &str = "roles";
+
+/// Runs the command.
+///
+/// # Errors
+/// A database that cannot be opened, and sockets that cannot be made.
+pub fn run(args: &ServeArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
+    let options = options(args, global)?;
+    let session = Session::own(&args.name, &args.owner, global)?;
+    let database = session.database()?.clone();
+    let roles = args.owner.data.as_ref().map(|folder| folder.join(ROLES));
+    let server = Server::start(database.clone(), &args.name, roles.as_deref(), options)?;
+    let mut places: Vec<String> =
+        server.socket().iter().map(|path| path.display().to_string()).collect();
+    places.extend(server.addresses().iter().map(ToString::to_string));
+    output.line(&format!("listening on {}", places.join(" and ")))?;
+    output.flush()?;
+    say(&format!("serving {}; Ctrl-C ends this process, which owns it", args.name));
+    tell("READY=1");
+    wait_for_end()?;
+    tell("STOPPING=1");
+    server.stop();
+    Ok(database.close()?)
+}
+
+/// Tells systemd; a service that cannot is told of, and serves.
+fn tell(state: &str) {
+    if let Err(error) = notify::tell(state) {
+        say(&format!("warning: $NOTIFY_SOCKET cannot be told {state}: {error}"));
+    }
+}
+
+fn options(args: &ServeArgs, global: &GlobalArgs) -> Result<ServerOptions> {
+    let has_none = args.listen.contains(&Listen::None);
+    if has_none && args.listen.len() > 1 {
+        return Err(CliError::with_hint(
+            "--listen none is given beside an address",
+            "give addresses, or none alone",
+        ));
+    }
+    let addresses = match args.listen.as_slice() {
+        [] => vec![[127, 0, 0, 1].into()],
+        given => given
+            .iter()
+            .filter_map(|one| match one {
+                Listen::On(address) => Some(*address),
+                Listen::None => None,
+            })
+            .collect(),
+    };
+    let socket_folder = match &args.socket_dir {
+        Some(path) if path == Path::new("none") => None,
+        Some(path) => Some(path.clone()),
+        None => {
+            let folder = RuntimeDir::open(global.runtime_dir.as_deref());
+            Some(folder.map_err(atoll::Error::from)?.path().to_owned())
+        }
+    };
+    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    Ok(ServerOptions {
+        socket_folder,
+        tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
+        allows_plaintext: args.allow_plaintext,
+        addresses,
+        port: args.port,
+        connections_max: args.max_connections as usize,
+        authentication_time: args.authentication_timeout,
+        ..ServerOptions::default()
+    })
+}
+
+impl From<ServerError> for CliError {
+    fn from(error: ServerError) -> Self {
+        Self::Said { message: error.to_string(), hint: error.hint() }
+    }
+}

@@ -1,0 +1,140 @@
+//! The clients that are connected, by the numbers under which they may be cancelled.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atoll_sql::Question;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::socket::Socket;
+
+/// Bytes of a key for cancellation: of protocol 3.0, and of later ones.
+const KEY_BYTES: usize = 4;
+const LONG_KEY_BYTES: usize = 32;
+
+/// Whether and why the work of a client is to end.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// Its running statement.
+    cancel: AtomicBool,
+    /// Its connection.
+    terminate: AtomicBool,
+    /// How often the running statement has asked.
+    asked: AtomicU32,
+}
+
+/// A client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) number: i32,
+    pub(crate) key: Vec<u8>,
+    pub(crate) wishes: Wishes,
+    pub(crate) socket: Arc<Socket>,
+}
+
+impl Client {
+    /// A statement begins: what was to end before it has ended.
+    pub(crate) fn begin(&self) {
+        self.wishes.cancel.store(false, Ordering::Relaxed);
+        self.wishes.asked.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether its connection is to end.
+    pub(crate) fn is_terminated(&self) -> bool {
+        self.wishes.terminate.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn terminate(&self) {
+        self.wishes.terminate.store(true, Ordering::Relaxed);
+    }
+
+    fn cancel(&self) {
+        self.wishes.cancel.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what is sent to it is to be sent on: the running statement is not cancelled.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.is_terminated() && !self.wishes.cancel.load(Ordering::Relaxed)
+    }
+
+    /// The question that tells the session whether a statement is to end: it was cancelled, or its
+    /// client has gone. A statement asks first when it begins; the socket is looked at only when it
+    /// asks again, so that short ones do not pay for it.
+    pub(crate) fn question(self: &Arc<Self>) -> Arc<Question> {
+        let client = Arc::clone(self);
+        Arc::new(move || {
+            !client.goes_on()
+                || client.wishes.asked.fetch_add(1, Ordering::Relaxed) > 1
+                    && client.socket.is_closed()
+        })
+    }
+}
+
+/// Compares secrets in a time that does not depend on where they differ.
+pub(crate) fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    let differing = one.iter().zip(other).fold(0, |differing, (a, b)| differing | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differing) == 0
+}
+
+/// All clients.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    by_number: HashMap<i32, Arc<Client>>,
+    last: i32,
+}
+
+impl Clients {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock panics halfway through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a client, unless there are so many already; `None` also without randomness for its key.
+    pub(crate) fn add(&self, socket: Arc<Socket>, long: bool, most: usize) -> Option<Arc<Client>> {
+        let mut key = vec![0; if long { LONG_KEY_BYTES } else { KEY_BYTES }];
+        SystemRandom::new().fill(&mut key).ok()?;
+        let mut state = self.state();
+        if state.by_number.len() >= most {
+            return None;
+        }
+        loop {
+            state.last = state.last.checked_add(1).unwrap_or(1);
+            if !state.by_number.contains_key(&state.last) {
+                break;
+            }
+        }
+        let number = state.last;
+        let client = Arc::new(Client { number, key, wishes: Wishes::default(), socket });
+        state.by_number.insert(number, Arc::clone(&client));
+        Some(client)
+    }
+
+    pub(crate) fn remove(&self, number: i32) {
+        self.state().by_number.remove(&number);
+    }
+
+    /// Cancels the running statement of a client. One with another key is none that may.
+    pub(crate) fn cancel(&self, number: i32, key: &[u8]) {
+        let client = self.state().by_number.get(&number).cloned();
+        if let Some(client) = client
+            && are_equal(&client.key, key)
+        {
+            client.cancel();
+        }
+    }
+
+    /// Ends all connections.
+    pub(crate) fn terminate_all(&self) {
+        self.state().by_number.values().for_each(|client| client.terminate());
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.state().by_number.len()
+    }
+}

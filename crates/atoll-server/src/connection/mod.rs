@@ -1,0 +1,306 @@
+//! A connection: the messages of a client, one after the other, on a session.
+//!
+//! - `CONN-1`: after an error in a message of the extended protocol, messages are passed over up to
+//!   the next Sync.
+//! - `CONN-2`: several statements of one Query message, or before one Sync, are one transaction,
+//!   unless they say otherwise (`transaction`). A statement that is the only one is a transaction
+//!   by itself, which costs less.
+//! - `CONN-3`: portals end with the transaction, and at Sync where none is open.
+
+mod copy_in;
+mod copy_out;
+mod cursors;
+mod extended;
+mod kind;
+mod report;
+mod roles;
+mod rows;
+mod run;
+mod simple;
+mod statement;
+mod transaction;
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use atoll_sql::{SqlSession, TransactionStatus};
+
+use self::report::report;
+use self::statement::{Portal, Statement};
+use crate::clients::Client;
+use crate::link::{Fault, Gone, Wire};
+use crate::reactor::{Reactor, Rests};
+use crate::shared::{Shared, Unknown};
+use crate::socket::{Came, Socket, Stream};
+use crate::startup::{self, Admitted};
+use crate::wire::out::Severity;
+
+/// See the module.
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+    wire: Wire,
+    session: SqlSession,
+    /// The role of the client.
+    role: String,
+    /// Settings that the client has begun with.
+    settings: Vec<(String, String)>,
+    statements: HashMap<String, Arc<Statement>>,
+    portals: HashMap<String, Portal>,
+    /// Messages are passed over up to the next Sync.
+    is_skipping: bool,
+    /// The open transaction ends with the message, or at Sync.
+    is_implicit: bool,
+    /// What has been written is to be sent before more is read.
+    wants_flush: bool,
+    /// It has rested before.
+    has_rested: bool,
+    /// The client has not been told of the settings of this session.
+    is_new_session: bool,
+    /// Settings of which the client was told.
+    told: Vec<(&'static str, String)>,
+}
+
+/// What a connection does when nothing more has come.
+enum After {
+    Rest,
+    End,
+}
+
+impl Rests for Connection {
+    fn number(&self) -> u64 {
+        self.client.number.unsigned_abs().into()
+    }
+
+    fn socket(&self) -> &dyn AsFd {
+        &*self.client.socket
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.clients.remove(self.client.number);
+    }
+}
+
+/// Lets a client in that has connected.
+pub(crate) fn begin(socket: Socket, shared: &Arc<Shared>, reactor: &Arc<Reactor<Connection>>) {
+    let Some(place) = Unknown::of(shared, socket.is_unix()) else { return };
+    let (socket, reactor) = (Arc::new(socket), Arc::clone(reactor));
+    let shared = Arc::clone(shared);
+    shared.pool.clone().run(move || {
+        if socket.ready().is_err() {
+            return;
+        }
+        let link = Wire::new(Stream::new(Arc::clone(&socket)));
+        let admitted = startup::greet(link, &shared, &socket);
+        drop(place);
+        let Some(admitted) = admitted else { return };
+        let mut connection = Connection::new(&shared, admitted);
+        match connection.welcome() {
+            Ok(()) => work(connection, &reactor),
+            Err(gone) => connection.wire.end(gone),
+        }
+    });
+}
+
+/// Goes on with a connection to which something has come.
+pub(crate) fn resume(
+    connection: Connection,
+    shared: &Arc<Shared>,
+    reactor: &Arc<Reactor<Connection>>,
+) {
+    let reactor = Arc::clone(reactor);
+    shared.pool.run(move || work(connection, &reactor));
+}
+
+/// Does what a client asks for, until it asks for nothing more.
+fn work(mut connection: Connection, reactor: &Reactor<Connection>) {
+    loop {
+        match connection.serve() {
+            Ok(After::Rest) => {
+                connection.wire.rest();
+                let is_known = std::mem::replace(&mut connection.has_rested, true);
+                match reactor.rest(connection, is_known) {
+                    Ok(()) => return,
+                    // The server ends, and tells so.
+                    Err(back) => connection = back,
+                }
+                if !connection.client.is_terminated() {
+                    return;
+                }
+            }
+            Ok(After::End) => return,
+            Err(gone) => {
+                connection.wire.end(gone);
+                return;
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// A connection of a client that was let in.
+    fn new(shared: &Arc<Shared>, admitted: Admitted) -> Self {
+        let Admitted { client, wire, role, settings } = admitted;
+        Self {
+            shared: Arc::clone(shared),
+            client,
+            wire,
+            session: SqlSession::on_database(shared.db.clone()),
+            role,
+            settings,
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            is_skipping: false,
+            is_implicit: false,
+            wants_flush: false,
+            has_rested: false,
+            is_new_session: true,
+            told: Vec::new(),
+        }
+    }
+
+    /// Tells a client that it is let in.
+    fn welcome(&mut self) -> Result<(), Gone> {
+        self.wire.out.authentication(0, &[]);
+        self.begin_session().map_err(Gone::Told)?;
+        self.tell_settings();
+        let out = &mut self.wire.out;
+        let open = out.begin(b'K');
+        out.i32(self.client.number);
+        out.raw().extend_from_slice(&self.client.key);
+        out.end(open);
+        self.notices();
+        self.ready();
+        self.flush()
+    }
+
+    /// Carries out messages until none comes for a moment.
+    fn serve(&mut self) -> Result<After, Gone> {
+        loop {
+            while let Some(frame) = self.wire.next()? {
+                if frame.kind == b'X' {
+                    return Ok(After::End);
+                }
+                match self.message(frame.kind, &frame) {
+                    Ok(()) => {}
+                    Err(Fault::Error(report)) => self.fail_message(frame.kind, &report)?,
+                    Err(Fault::Gone(gone)) => return Err(gone),
+                }
+            }
+            if self.client.is_terminated() {
+                let message = "terminating connection due to administrator command";
+                return Err(Gone::Told(report("57P01", message)));
+            }
+            if std::mem::take(&mut self.wants_flush) {
+                self.flush()?;
+            }
+            match self.wire.fill(self.shared.options.linger)? {
+                Came::Bytes(_) => {}
+                Came::Nothing => return Ok(After::Rest),
+                Came::Closed => return Ok(After::End),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Gone> {
+        let client = Arc::clone(&self.client);
+        self.wire.flush(&|| !client.is_terminated())?;
+        self.wire.shrink();
+        Ok(())
+    }
+
+    /// Carries out a message.
+    fn message(&mut self, kind: u8, frame: &crate::wire::frames::Frame) -> Result<(), Fault> {
+        if self.is_skipping && kind != b'S' {
+            return Ok(());
+        }
+        match kind {
+            b'Q' => self.query(frame),
+            b'P' => self.parse(frame),
+            b'B' => self.bind(frame),
+            b'D' => self.describe(frame),
+            b'E' => self.execute(frame),
+            b'C' => self.close(frame),
+            b'H' => {
+                self.wants_flush = true;
+                Ok(())
+            }
+            b'S' => {
+                self.is_skipping = false;
+                self.sync()
+            }
+            // What is left of a COPY that has failed.
+            b'd' | b'c' | b'f' => Ok(()),
+            b'F' => {
+                Err(report("0A000", "calls of functions by their numbers are not supported").into())
+            }
+            other => {
+                let message = format!("invalid frontend message type {other}");
+                Err(Gone::Told(report("08P01", message)).into())
+            }
+        }
+    }
+
+    /// Tells a client that a message has failed.
+    fn fail_message(&mut self, kind: u8, report: &crate::wire::out::Report) -> Result<(), Gone> {
+        self.notices();
+        self.wire.out.report(Severity::Error, report);
+        // A client that has caused it outside of a statement has still failed its transaction.
+        if self.session.transaction_status() == TransactionStatus::Open
+            && let Err(error) = self.session.fail_transaction()
+        {
+            let told = report::of_error(&error, "", 0);
+            self.wire.out.report(Severity::Error, &told);
+        }
+        if matches!(kind, b'Q' | b'F') {
+            return self.finish().map_err(|fault| match fault {
+                Fault::Gone(gone) => gone,
+                Fault::Error(report) => Gone::Told(report),
+            });
+        }
+        // An error of Sync itself is told, and the client is ready.
+        if kind == b'S' {
+            self.ready();
+            return Ok(());
+        }
+        self.is_skipping = true;
+        Ok(())
+    }
+
+    /// Ends what a message, or those before a Sync, have begun.
+    fn finish(&mut self) -> Result<(), Fault> {
+        let ended = self.end_implicit();
+        if let Err(Fault::Error(report)) = &ended {
+            self.wire.out.report(Severity::Error, report);
+        } else {
+            ended?;
+        }
+        self.ready();
+        Ok(())
+    }
+
+    /// Tells the client that it may send the next statement.
+    fn ready(&mut self) {
+        let status = self.session.transaction_status();
+        if status == TransactionStatus::Idle {
+            self.portals.clear();
+        }
+        self.tell_settings();
+        self.wire.out.ready(match status {
+            TransactionStatus::Idle => b'I',
+            TransactionStatus::Open => b'T',
+            TransactionStatus::Failed => b'E',
+        });
+        self.wants_flush = true;
+    }
+
+    /// Sends what there is to tell of the statements that have run.
+    fn notices(&mut self) {
+        for notice in self.session.take_notices() {
+            self.wire.out.report(Severity::Notice, &report("00000", notice));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Errors of statements as reports to a client.
+
+use atoll_sql::SqlError;
+
+use crate::wire::out::Report;
+
+/// A report of the server itself.
+pub(crate) fn report(state: &'static str, message: impl Into<String>) -> Report {
+    Report { state, message: message.into(), ..Report::default() }
+}
+
+/// The report of an error in a statement, which begins behind so many characters of what was sent.
+pub(crate) fn of_error(error: &SqlError, sql: &str, before: usize) -> Report {
+    Report {
+        state: error.sqlstate(),
+        message: error.message().to_owned(),
+        detail: error.detail().map(str::to_owned),
+        hint: error.hint().map(str::to_owned),
+        position: error.position().map(|(line, column)| before + character(sql, line, column)),
+    }
+}
+
+/// The number of the character at a line and a column, all from 1.
+fn character(sql: &str, line: u64, column: u64) -> usize {
+    let lines = usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1);
+    let before: usize =
+        sql.split_inclusive('\n').take(lines).map(|line| line.chars().count()).sum();
+    before + usize::try_from(column).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_characters_from_the_start() {
+        assert_eq!(character("sélect\n ä, b", 2, 2), 9);
+        assert_eq!(character("x", 1, 1), 1);
+    }
+}

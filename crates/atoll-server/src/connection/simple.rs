@@ -1,0 +1,73 @@
+//! The simple protocol: a text of statements, and the results of all of them.
+
+use std::sync::Arc;
+
+use atoll_sql::SqlSession;
+
+use super::Connection;
+use super::kind::{Kind, statements};
+use super::report::of_error;
+use super::run::Ran;
+use crate::link::Fault;
+use crate::values::put_description;
+use crate::wire::fields::Fields;
+use crate::wire::frames::Frame;
+
+impl Connection {
+    /// A Query message.
+    pub(super) fn query(&mut self, frame: &Frame) -> Result<(), Fault> {
+        let mut fields = Fields::new(self.wire.frames.body(frame));
+        let sql = fields.text()?.to_owned();
+        fields.end()?;
+        self.statements.remove("");
+        self.portals.remove("");
+        let statements = statements(&sql);
+        if statements.is_empty() {
+            self.wire.out.bare(b'I');
+        }
+        let before = |at: usize| sql[..at].chars().count();
+        if statements.len() > 1 {
+            // A text with a mistake in it does nothing.
+            for (at, statement) in &statements {
+                if Kind::of(statement).is_parsed() {
+                    SqlSession::check_syntax(statement)
+                        .map_err(|error| of_error(&error, statement, before(*at)))?;
+                }
+            }
+        }
+        for (at, statement) in &statements {
+            let kind = Kind::of(statement);
+            if statements.len() > 1 && !kind.is_control() {
+                self.check_failed(kind)?;
+                self.begin_implicit()?;
+            }
+            self.simple(kind, statement, before(*at))?;
+        }
+        self.finish()
+    }
+
+    /// A statement of the simple protocol.
+    fn simple(&mut self, kind: Kind, sql: &str, before: usize) -> Result<(), Fault> {
+        let ran = self.run(kind, (sql, before), sql, &[]);
+        self.notices();
+        let tag = match ran? {
+            Ran::Empty => return Ok(()),
+            Ran::Done(tag) => tag,
+            Ran::Fetch { name, rows, columns } => {
+                let formats = self.formats_of(&name);
+                put_description(&columns, &formats, &mut self.wire.out);
+                self.send_fetched(&name, rows, None)?
+            }
+            Ran::Rows(mut rows) => {
+                let columns = rows.columns();
+                put_description(&columns, &[], &mut self.wire.out);
+                let client = Arc::clone(&self.client);
+                let goes_on = || !client.is_terminated();
+                rows.send(&mut self.wire, (&columns, &[]), 0, &goes_on)?;
+                rows.tag(rows.sent())
+            }
+        };
+        self.wire.out.complete(&tag);
+        Ok(())
+    }
+}

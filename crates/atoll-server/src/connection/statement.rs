@@ -1,0 +1,47 @@
+//! Prepared statements and portals.
+
+use std::sync::{Arc, OnceLock};
+
+use atoll_sql::{Literal, PreparedStatement};
+
+use super::kind::Kind;
+use super::rows::Rows;
+use crate::values::Column;
+
+/// A statement that a client has prepared.
+pub(crate) struct Statement {
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+    /// Of one that may have parameters and return rows.
+    pub(crate) prepared: Option<PreparedStatement>,
+    /// The types of its parameters.
+    pub(crate) parameters: Vec<u32>,
+    /// The columns of its result as the client was told, once it was.
+    pub(crate) columns: OnceLock<Arc<[Column]>>,
+}
+
+/// A statement with values for its parameters.
+pub(crate) struct Portal {
+    pub(crate) statement: Arc<Statement>,
+    pub(crate) values: Vec<Literal>,
+    pub(crate) formats: Vec<i16>,
+    pub(crate) progress: Progress,
+}
+
+/// How far a portal has come.
+pub(crate) enum Progress {
+    Ready,
+    /// It has run, and has rows left.
+    Open {
+        rows: Box<Rows>,
+        columns: Arc<[Column]>,
+    },
+    /// It has run, and all of its rows have been sent.
+    Done,
+}
+
+impl Portal {
+    pub(crate) fn new(statement: Arc<Statement>, values: Vec<Literal>, formats: Vec<i16>) -> Self {
+        Self { statement, values, formats, progress: Progress::Ready }
+    }
+}

@@ -1,0 +1,82 @@
+//! Transactions as the protocol has them: `BEGIN` and its like, and those that messages begin.
+
+use atoll_sql::TransactionStatus;
+
+use super::Connection;
+use super::kind::Kind;
+use super::report::{of_error, report};
+use crate::link::Fault;
+use crate::wire::out::Severity;
+
+impl Connection {
+    /// Checks that the transaction takes a statement.
+    pub(super) fn check_failed(&self, kind: Kind) -> Result<(), Fault> {
+        let is_failed = self.session.transaction_status() == TransactionStatus::Failed;
+        if is_failed && !kind.ends_failed() && kind != Kind::Empty {
+            let message = "current transaction is aborted, commands ignored until end of \
+                           transaction block";
+            return Err(report("25P02", message).into());
+        }
+        Ok(())
+    }
+
+    /// Begins a transaction for statements that belong together, if none is open.
+    pub(super) fn begin_implicit(&mut self) -> Result<(), Fault> {
+        if self.session.transaction_status() != TransactionStatus::Idle {
+            return Ok(());
+        }
+        self.client.begin();
+        self.session.execute("BEGIN").map_err(|error| of_error(&error, "", 0))?;
+        self.is_implicit = true;
+        Ok(())
+    }
+
+    /// Ends such a transaction.
+    pub(super) fn end_implicit(&mut self) -> Result<(), Fault> {
+        if !std::mem::take(&mut self.is_implicit)
+            || self.session.transaction_status() == TransactionStatus::Idle
+        {
+            return Ok(());
+        }
+        self.portals.clear();
+        self.client.begin();
+        let ended = self.session.execute("COMMIT").map_err(|error| of_error(&error, "", 0));
+        self.notices();
+        Ok(ended.map(drop)?)
+    }
+
+    /// Carries out a statement that begins or ends a transaction, and returns its command tag.
+    pub(super) fn transact(&mut self, kind: Kind, sql: &str) -> Result<String, Fault> {
+        let is_open = self.session.transaction_status() != TransactionStatus::Idle;
+        let run = |connection: &mut Self| {
+            connection.client.begin();
+            let done = connection.session.execute(sql).map_err(|error| of_error(&error, sql, 0))?;
+            Ok::<_, Fault>(done.tag().unwrap_or_default().to_owned())
+        };
+        match kind {
+            // What messages have begun is the transaction now.
+            Kind::Begin if std::mem::take(&mut self.is_implicit) => Ok("BEGIN".to_owned()),
+            Kind::Begin if is_open => {
+                self.warn("25001", "there is already a transaction in progress");
+                Ok("BEGIN".to_owned())
+            }
+            Kind::Begin => run(self),
+            Kind::Commit | Kind::Rollback => {
+                let was_implicit = std::mem::take(&mut self.is_implicit);
+                if was_implicit || !is_open {
+                    self.warn("25P01", "there is no transaction in progress");
+                }
+                self.portals.clear();
+                if is_open {
+                    return run(self);
+                }
+                Ok(if kind == Kind::Commit { "COMMIT" } else { "ROLLBACK" }.to_owned())
+            }
+            _ => run(self),
+        }
+    }
+
+    pub(super) fn warn(&mut self, state: &'static str, message: &str) {
+        self.wire.out.report(Severity::Warning, &report(state, message));
+    }
+}

@@ -1,0 +1,75 @@
+//! What all connections of a server share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use atoll::Database;
+
+use crate::auth::Roles;
+use crate::clients::Clients;
+use crate::options::ServerOptions;
+use crate::pool::Pool;
+use crate::tls::Tls;
+
+/// Most clients of one kind that have not authenticated.
+const UNKNOWN_MAX: usize = 256;
+
+/// The state of a server.
+pub(crate) struct Shared {
+    pub(crate) db: Database,
+    /// The name of the database, which clients connect to.
+    pub(crate) name: String,
+    pub(crate) options: ServerOptions,
+    pub(crate) roles: Roles,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) clients: Clients,
+    pub(crate) pool: Pool,
+    ending: AtomicBool,
+    /// Clients that have not authenticated yet, on the Unix socket and on TCP.
+    unknown: [AtomicUsize; 2],
+}
+
+impl Shared {
+    pub(crate) fn new(
+        db: Database,
+        name: String,
+        options: ServerOptions,
+        (roles, tls): (Roles, Option<Tls>),
+    ) -> Self {
+        let (clients, pool) = (Clients::default(), Pool::default());
+        let (ending, unknown) = (AtomicBool::new(false), Default::default());
+        Self { db, name, options, roles, tls, clients, pool, ending, unknown }
+    }
+
+    /// Whether the server ends.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Ends all connections and lets none begin.
+    pub(crate) fn begin_end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+        self.clients.terminate_all();
+    }
+}
+
+/// The place of a client that has not authenticated yet.
+pub(crate) struct Unknown {
+    shared: Arc<Shared>,
+    kind: usize,
+}
+
+impl Unknown {
+    /// A place, if there is one.
+    pub(crate) fn of(shared: &Arc<Shared>, is_unix: bool) -> Option<Self> {
+        let place = Self { shared: Arc::clone(shared), kind: usize::from(is_unix) };
+        let before = shared.unknown[place.kind].fetch_add(1, Ordering::Relaxed);
+        (before < UNKNOWN_MAX).then_some(place)
+    }
+}
+
+impl Drop for Unknown {
+    fn drop(&mut self) {
+        self.shared.unknown[self.kind].fetch_sub(1, Ordering::Relaxed);
+    }
+}

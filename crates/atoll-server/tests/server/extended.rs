@@ -1,0 +1,294 @@
+//! The extended protocol: statements, portals, formats, and where they end.
+
+use crate::Served;
+use crate::client::{Client, bind, bind_raw, close, describe, execute, flush, frame, parse, sync};
+
+fn with_table(served: &Served) -> Client {
+    let mut client = served.client();
+    client.query("CREATE TABLE t (id int PRIMARY KEY, a text)");
+    client.query("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, NULL)");
+    client
+}
+
+/// The numbers of the types in a description of columns.
+fn types_of(body: &[u8]) -> Vec<u32> {
+    let mut rest = &body[2..];
+    let mut types = Vec::new();
+    while let Some(end) = rest.iter().position(|byte| *byte == 0) {
+        let fields = &rest[end + 1..];
+        types.push(u32::from_be_bytes(fields[6..10].try_into().unwrap()));
+        rest = &fields[18..];
+    }
+    types
+}
+
+#[test]
+fn a_statement_is_described_bound_and_executed() {
+    let served = Served::start();
+    let mut client = with_table(&served);
+    let messages =
+        [parse("s", "SELECT id, a FROM t WHERE id >= $1", &[]), describe(b'S', "s"), sync()];
+    client.socket.write_all(&messages.concat()).unwrap();
+    let answers = client.until_ready();
+    assert_eq!(answers[1].body, [0, 1, 0, 0, 0, 23]);
+    assert_eq!(types_of(&answers[2].body), [23, 25]);
+    let run = |value| [bind("", "s", &[Some(value)], &[]), execute("", 0), sync()];
+    assert_eq!(client.answers(&run("2")), ["2", "D 2|b", "D 3|NULL", "SELECT 2", "ZI"]);
+    assert_eq!(client.answers(&run("9")), ["2", "SELECT 0", "ZI"]);
+    assert_eq!(client.answers(&run("x")), ["E 22P02", "ZI"]);
+    assert_eq!(client.answers(&[close(b'S', "s"), sync()]), ["3", "ZI"]);
+    assert_eq!(client.answers(&run("2")), ["E 26000", "ZI"]);
+    // What does not exist is closed all the same.
+    assert_eq!(client.answers(&[close(b'P', "x"), close(b'S', "x"), sync()]), ["3", "3", "ZI"]);
+}
+
+#[test]
+fn parameters_and_results_have_binary_forms() {
+    let served = Served::start();
+    let mut client = with_table(&served);
+    let run = |value: &[u8], oid: u32| {
+        [
+            parse("", "SELECT id, a FROM t WHERE id = $1", &[oid]),
+            bind_raw(("", ""), &[1], &[Some(value)], &[1]),
+            execute("", 0),
+            sync(),
+        ]
+        .concat()
+    };
+    for (value, oid) in
+        [(&2i32.to_be_bytes()[..], 23), (&2i64.to_be_bytes(), 20), (&2i16.to_be_bytes(), 21)]
+    {
+        client.socket.write_all(&run(value, oid)).unwrap();
+        let answers = client.until_ready();
+        let row = answers.iter().find(|one| one.kind == 'D').unwrap();
+        assert_eq!(row.raw_values(), [Some(vec![0, 0, 0, 2]), Some(b"b".to_vec())]);
+    }
+    client.socket.write_all(&run(&[1], 23)).unwrap();
+    assert_eq!(client.until_ready()[1].show(), "E 22P03");
+}
+
+#[test]
+fn every_type_comes_in_both_formats() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.query(
+        "CREATE TABLE v (id int PRIMARY KEY, s smallint, b bigint, r real, d double precision, \
+         o boolean, t date, m timestamp, z timestamptz, c time, i interval, n numeric(10,2), \
+         x text, h char(3), w varchar(5), y bytea, u uuid, j json, k jsonb, l int[], e text[])",
+    );
+    client.query(
+        "INSERT INTO v VALUES (1, -2, 3, 1.5, 'Infinity', true, '2000-01-02', \
+         '1999-12-31 23:59:59.5', '0044-03-15 00:00:00+00 BC', '01:02:03', \
+         '1 month 2 days 00:00:03', -12.5, 'ä', 'a', 'bc', '\\x00ff', \
+         '00112233-4455-6677-8899-aabbccddeeff', '{\"a\": 1}', '{\"a\":1}', '{1,NULL}', \
+         '{\"a b\",c}')",
+    );
+    assert_eq!(
+        client.query("SELECT * FROM v")[0],
+        "D 1|-2|3|1.5|Infinity|t|2000-01-02|1999-12-31 23:59:59.5|0044-03-15 00:00:00+00 BC|\
+         01:02:03|1 mon 2 days 00:00:03|-12.50|ä|a  |bc|\\x00ff|\
+         00112233-4455-6677-8899-aabbccddeeff|{\"a\": 1}|{\"a\": 1}|{1,NULL}|{\"a b\",c}"
+    );
+    // The same from the short executor, and on a snapshot.
+    for sql in ["SELECT * FROM v WHERE id = 1", "SELECT v.* FROM v, generate_series(1, 1)"] {
+        let messages = [
+            parse("", sql, &[]),
+            bind("", "", &[], &[1]),
+            describe(b'P', ""),
+            execute("", 0),
+            sync(),
+        ];
+        client.socket.write_all(&messages.concat()).unwrap();
+        let answers = client.until_ready();
+        let shown: Vec<_> = answers.iter().map(|one| one.kind).collect();
+        assert_eq!(shown, ['1', '2', 'T', 'D', 'C', 'Z'], "{sql}");
+        assert_eq!(
+            types_of(&answers[2].body),
+            [
+                23, 21, 20, 700, 701, 16, 1082, 1114, 1184, 1083, 1186, 1700, 25, 1042, 25, 17,
+                2950, 114, 3802, 1007, 1009
+            ]
+        );
+        let values: Vec<_> = answers[3].raw_values().into_iter().map(Option::unwrap).collect();
+        let micros = |micros: i64| micros.to_be_bytes().to_vec();
+        assert_eq!(values[1], (-2i16).to_be_bytes());
+        assert_eq!(values[3], 1.5f32.to_be_bytes());
+        assert_eq!(values[4], f64::INFINITY.to_be_bytes());
+        assert_eq!(values[5], [1]);
+        assert_eq!(values[6], [0, 0, 0, 1]);
+        assert_eq!(values[7], micros(-500_000));
+        assert_eq!(values[8], micros(-64_464_508_800_000_000));
+        assert_eq!(values[9], micros(3_723_000_000));
+        assert_eq!(values[10], [micros(3_000_000), vec![0, 0, 0, 2, 0, 0, 0, 1]].concat());
+        assert_eq!(values[11], [0, 2, 0, 0, 0x40, 0, 0, 2, 0, 12, 0x13, 0x88]);
+        assert_eq!(values[13], b"a  ");
+        assert_eq!(values[15], [0, 255]);
+        assert_eq!(values[16][..2], [0, 0x11]);
+        assert_eq!(values[18], b"\x01{\"a\": 1}");
+        assert_eq!(values[19].len(), 20 + 8 + 4);
+    }
+}
+
+#[test]
+fn portals_end_where_those_of_postgresql_do() {
+    let served = Served::start();
+    let mut client = with_table(&served);
+    let ordered = "SELECT id FROM t ORDER BY id";
+    client.answers(&[parse("s", ordered, &[]), sync()]);
+    // Under autocommit: at Sync.
+    assert_eq!(
+        client.answers(&[bind("p", "s", &[], &[]), execute("p", 2), sync()]),
+        ["2", "D 1", "D 2", "s", "ZI"]
+    );
+    assert_eq!(client.answers(&[execute("p", 2), sync()]), ["E 34000", "ZI"]);
+    // In a transaction: with it. The one without a name survives Sync, too.
+    client.query("BEGIN");
+    for name in ["p", ""] {
+        assert_eq!(
+            client.answers(&[bind(name, "s", &[], &[]), execute(name, 2), sync()]),
+            ["2", "D 1", "D 2", "s", "ZT"]
+        );
+    }
+    for name in ["p", ""] {
+        assert_eq!(client.answers(&[execute(name, 2), sync()]), ["D 3", "SELECT 1", "ZT"]);
+        assert_eq!(client.answers(&[execute(name, 2), sync()]), ["SELECT 0", "ZT"]);
+    }
+    assert_eq!(client.answers(&[bind("p", "s", &[], &[]), sync()]), ["E 42P03", "ZE"]);
+    client.query("ROLLBACK");
+    assert_eq!(client.answers(&[execute("p", 2), sync()]), ["E 34000", "ZI"]);
+    // A query that runs on and is read in pieces.
+    client.query("BEGIN");
+    let long = "SELECT * FROM generate_series(1, 100000)";
+    let start = [parse("", long, &[]), bind("p", "", &[], &[]), execute("p", 3), sync()];
+    assert_eq!(client.answers(&start), ["1", "2", "D 1", "D 2", "D 3", "s", "ZT"]);
+    assert_eq!(client.answers(&[execute("p", 1), sync()]), ["D 4", "s", "ZT"]);
+    let rest = client.answers(&[execute("p", 0), sync()]);
+    assert_eq!(rest.len(), 100_000 - 4 + 2);
+    assert_eq!(rest[rest.len() - 2], "SELECT 99996");
+}
+
+#[test]
+fn an_error_passes_over_everything_up_to_sync() {
+    let served = Served::start();
+    let mut client = with_table(&served);
+    let messages = [
+        parse("a", "SELECT 1", &[]),
+        parse("a", "SELECT 2", &[]),
+        bind("", "a", &[], &[]),
+        execute("", 0),
+        frame(b'Q', b"SELECT 3\0"),
+        sync(),
+    ];
+    assert_eq!(client.answers(&messages), ["1", "E 42P05", "ZI"]);
+    // The statement of the message before is there.
+    assert_eq!(
+        client.answers(&[bind("", "a", &[], &[]), execute("", 0), sync()]),
+        ["2", "D 1", "SELECT 1", "ZI"]
+    );
+}
+
+#[test]
+fn messages_that_do_not_fit_are_refused() {
+    let served = Served::start();
+    let mut client = with_table(&served);
+    client.answers(&[parse("s", "SELECT id FROM t WHERE id = $1", &[]), sync()]);
+    for (message, state) in [
+        (bind("", "s", &[], &[]), "E 08P01"),
+        (bind("", "s", &[Some("1")], &[0, 0]), "E 08P01"),
+        (bind("", "s", &[Some("1")], &[2]), "E 22023"),
+        (bind_raw(("", "s"), &[0, 0], &[Some(b"1")], &[]), "E 08P01"),
+        (bind("", "none", &[], &[]), "E 26000"),
+        (execute("none", 0), "E 34000"),
+        (describe(b'P', "none"), "E 34000"),
+        (describe(b'X', "s"), "E 08P01"),
+        (parse("", "SELECT 1; SELECT 2", &[]), "E 42601"),
+        (frame(b'B', b"\0"), "E 08P01"),
+        (frame(b'P', b"\0SELECT \xff\0\0\0"), "E 22021"),
+        (frame(b'F', b"\0\0\0\x01\0\0\0\0\0\0"), "E 0A000"),
+    ] {
+        let is_call = message[0] == b'F';
+        let mut answers = client.answers(&[message, sync()]);
+        if is_call {
+            // A call is ready by itself, and then the Sync.
+            answers.truncate(2);
+            client.until_ready();
+        }
+        assert_eq!(answers, [state, "ZI"]);
+    }
+    // One format for no parameters and for no columns.
+    let run = [
+        parse("", "DELETE FROM t WHERE id = 77", &[]),
+        bind_raw(("", ""), &[1], &[], &[1]),
+        describe(b'P', ""),
+        execute("", 0),
+        sync(),
+    ];
+    assert_eq!(client.answers(&run), ["1", "2", "n", "DELETE 0", "ZI"]);
+}
+
+#[test]
+fn flush_answers_without_sync_and_a_pipeline_is_one_transaction() {
+    let served = Served::start();
+    let mut client = with_table(&served);
+    let insert = |id: &str| {
+        [
+            parse("", "INSERT INTO t VALUES ($1, 'p')", &[]),
+            bind("", "", &[Some(id)], &[]),
+            execute("", 0),
+        ]
+        .concat()
+    };
+    client.socket.write_all(&[insert("10"), flush()].concat()).unwrap();
+    let kinds: Vec<_> = (0..3).map(|_| client.receive().unwrap().show()).collect();
+    assert_eq!(kinds, ["1", "2", "INSERT 0 1"]);
+    let mut other = served.client();
+    assert_eq!(other.query("SELECT count(*) FROM t")[0], "D 3");
+    assert_eq!(client.answers(&[insert("10"), sync()]), ["1", "2", "E 23505", "ZI"]);
+    assert_eq!(other.query("SELECT count(*) FROM t")[0], "D 3");
+    let both = [insert("10"), insert("11"), sync()];
+    assert_eq!(client.answers(&both).last().unwrap(), "ZI");
+    assert_eq!(other.query("SELECT count(*) FROM t")[0], "D 5");
+}
+
+#[test]
+fn a_failed_transaction_takes_what_ends_it_with_any_limit() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.answers(&[parse("c", "COMMIT", &[]), parse("r", "ROLLBACK", &[]), sync()]);
+    for (name, tag) in [("c", "ROLLBACK"), ("r", "ROLLBACK")] {
+        client.query("BEGIN");
+        client.query("SELECT nonsense");
+        assert_eq!(client.answers(&[parse("", "SELECT 1", &[]), sync()]), ["E 25P02", "ZE"]);
+        assert_eq!(client.answers(&[parse("", "ROLLBACK", &[]), sync()]), ["1", "ZE"]);
+        let run = [bind("", name, &[], &[]), describe(b'P', ""), execute("", 1), sync()];
+        assert_eq!(client.answers(&run), ["2", "n", tag, "ZI"]);
+    }
+    // BEGIN may share a packet with what follows.
+    let packet = [
+        frame(b'Q', b"BEGIN\0"),
+        parse("", "SELECT 7", &[]),
+        bind("", "", &[], &[]),
+        execute("", 0),
+        sync(),
+    ];
+    assert_eq!(client.answers(&packet), ["BEGIN", "ZT"]);
+    let rest: Vec<_> = client.until_ready().iter().map(crate::client::Message::show).collect();
+    assert_eq!(rest, ["1", "2", "D 7", "SELECT 1", "ZT"]);
+}
+
+#[test]
+fn deallocate_and_discard_forget_statements_of_the_protocol() {
+    let served = Served::start();
+    let mut client = served.client();
+    let prepare = |name| [parse(name, "SELECT 1", &[]), sync()];
+    let run = |name| [bind("", name, &[], &[]), sync()];
+    client.answers(&prepare("_pg3_0"));
+    assert_eq!(client.query("DEALLOCATE \"_pg3_0\""), ["DEALLOCATE", "ZI"]);
+    assert_eq!(client.answers(&run("_pg3_0")), ["E 26000", "ZI"]);
+    for (sql, tag) in [("DEALLOCATE ALL", "DEALLOCATE ALL"), ("DISCARD ALL", "DISCARD ALL")] {
+        client.answers(&prepare("a"));
+        assert_eq!(client.query(sql), [tag, "ZI"]);
+        assert_eq!(client.answers(&run("a")), ["E 26000", "ZI"]);
+    }
+    assert_eq!(client.query("DEALLOCATE nothing"), ["E 26000", "ZI"]);
+}

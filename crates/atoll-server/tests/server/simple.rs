@@ -1,0 +1,126 @@
+//! The simple protocol, transactions and their states.
+
+use crate::Served;
+
+#[test]
+fn statements_are_answered_with_rows_tags_and_the_state_of_the_transaction() {
+    let served = Served::start();
+    let mut client = served.client();
+    assert_eq!(client.query("SELECT 1 AS a, NULL, 'x'"), ["D 1|NULL|x", "SELECT 1", "ZI"]);
+    assert_eq!(client.query("CREATE TABLE t (id int PRIMARY KEY, a text)"), ["CREATE TABLE", "ZI"]);
+    assert_eq!(client.query("INSERT INTO t VALUES (1, 'a'), (2, 'b')"), ["INSERT 0 2", "ZI"]);
+    assert_eq!(client.query("BEGIN"), ["BEGIN", "ZT"]);
+    assert_eq!(client.query("DELETE FROM t WHERE id = 1"), ["DELETE 1", "ZT"]);
+    assert_eq!(client.query("SELECT nonsense"), ["E 42703", "ZE"]);
+    assert_eq!(client.query("SELECT 1"), ["E 25P02", "ZE"]);
+    assert_eq!(client.query("COMMIT"), ["ROLLBACK", "ZI"]);
+    assert_eq!(client.query("SELECT count(*) FROM t"), ["D 2", "SELECT 1", "ZI"]);
+    assert_eq!(client.query("UPDATE t SET a = 'c' RETURNING id"), ["D 1", "D 2", "UPDATE 2", "ZI"]);
+    assert_eq!(client.query("SHOW TimeZone"), ["D UTC", "SHOW", "ZI"]);
+}
+
+#[test]
+fn empty_texts_have_an_answer_of_their_own() {
+    let served = Served::start();
+    let mut client = served.client();
+    for empty in ["", ";", " ; ;", "-- nothing", "/* nothing */"] {
+        assert_eq!(client.query(empty), ["I", "ZI"], "{empty:?}");
+    }
+}
+
+#[test]
+fn several_statements_are_one_transaction() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.query("CREATE TABLE t (id int PRIMARY KEY)");
+    assert_eq!(
+        client.query("INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)"),
+        ["INSERT 0 1", "E 23505", "ZI"]
+    );
+    assert_eq!(client.query("SELECT count(*) FROM t"), ["D 0", "SELECT 1", "ZI"]);
+    // The first result is sent before the error.
+    assert_eq!(
+        client.query("SELECT 1; SELECT * FROM missing"),
+        ["D 1", "SELECT 1", "E 42P01", "ZI"]
+    );
+    // A text with a mistake in it does nothing.
+    assert_eq!(client.query("INSERT INTO t VALUES (1); SELEKT"), ["E 42601", "ZI"]);
+    assert_eq!(
+        client.query("INSERT INTO t VALUES (1); COMMIT; INSERT INTO t VALUES (2); SELECT 1/0"),
+        ["INSERT 0 1", "N 25P01", "COMMIT", "INSERT 0 1", "E 22012", "ZI"]
+    );
+    assert_eq!(client.query("SELECT id FROM t"), ["D 1", "SELECT 1", "ZI"]);
+    assert_eq!(client.query("BEGIN; INSERT INTO t VALUES (3)"), ["BEGIN", "INSERT 0 1", "ZT"]);
+    assert_eq!(client.query("ROLLBACK"), ["ROLLBACK", "ZI"]);
+}
+
+#[test]
+fn what_ends_or_begins_no_transaction_is_warned_of() {
+    let served = Served::start();
+    let mut client = served.client();
+    assert_eq!(client.query("COMMIT"), ["N 25P01", "COMMIT", "ZI"]);
+    assert_eq!(client.query("ROLLBACK"), ["N 25P01", "ROLLBACK", "ZI"]);
+    client.query("BEGIN");
+    assert_eq!(client.query("BEGIN"), ["N 25001", "BEGIN", "ZT"]);
+}
+
+#[test]
+fn an_error_has_its_fields() {
+    let served = Served::start();
+    let mut client = served.client();
+    let sql = "SELECT 'ä',\n  nonsense FROM (VALUES (1)) AS v (nonsens)\0";
+    client.send(b'Q', sql.as_bytes());
+    let error = client.until_ready().remove(0);
+    assert_eq!(error.kind, 'E');
+    let field = |code| error.field(code).unwrap();
+    assert_eq!(
+        (field('S'), field('V'), field('C')),
+        ("ERROR".into(), "ERROR".into(), "42703".into())
+    );
+    assert!(field('M').contains("nonsense"));
+    assert_eq!(field('P'), "15");
+    // The place counts from the start of the text.
+    client.send(b'Q', b"SELECT 1; SELECT nonsense\0");
+    let messages = client.until_ready();
+    let error = messages.iter().find(|one| one.kind == 'E').unwrap();
+    assert_eq!(error.field('P').unwrap(), "18");
+}
+
+#[test]
+fn clients_are_told_of_settings_that_change() {
+    let served = Served::start();
+    let mut client = served.client();
+    let told = |name: &str| client.settings.iter().any(|(told, _)| told == name);
+    for name in ["server_version", "client_encoding", "DateStyle", "integer_datetimes", "TimeZone"]
+    {
+        assert!(told(name), "{name}");
+    }
+    assert_eq!(client.query("SET TIME ZONE 'Europe/Berlin'"), ["SET", "S", "ZI"]);
+    assert_eq!(client.query("SET TIME ZONE 'Europe/Berlin'"), ["SET", "ZI"]);
+    assert_eq!(client.query("BEGIN; SET application_name = 'Me'"), ["BEGIN", "SET", "S", "ZT"]);
+    assert_eq!(client.query("ROLLBACK"), ["ROLLBACK", "S", "ZI"]);
+    assert_eq!(client.query("SHOW application_name"), ["D ", "SHOW", "ZI"]);
+    assert_eq!(client.query("DISCARD ALL"), ["DISCARD ALL", "S", "ZI"]);
+    assert_eq!(client.query("SHOW TimeZone"), ["D UTC", "SHOW", "ZI"]);
+}
+
+#[test]
+fn cursors_are_read_in_pieces() {
+    let served = Served::start();
+    let mut client = served.client();
+    let declare = "DECLARE c CURSOR FOR SELECT * FROM generate_series(1, 5)";
+    assert_eq!(client.query(declare), ["E 25P01", "ZI"]);
+    client.query("BEGIN");
+    assert_eq!(client.query(declare), ["DECLARE CURSOR", "ZT"]);
+    assert_eq!(client.query("FETCH 2 FROM c"), ["D 1", "D 2", "FETCH 2", "ZT"]);
+    assert_eq!(client.query("MOVE c"), ["MOVE 1", "ZT"]);
+    assert_eq!(client.query("FETCH ALL c"), ["D 4", "D 5", "FETCH 2", "ZT"]);
+    assert_eq!(client.query("FETCH c"), ["FETCH 0", "ZT"]);
+    assert_eq!(client.query("CLOSE c"), ["CLOSE CURSOR", "ZT"]);
+    assert_eq!(client.query("FETCH c"), ["E 34000", "ZE"]);
+    client.query("ROLLBACK");
+    client.query("BEGIN");
+    client.query(declare);
+    client.query("COMMIT");
+    assert_eq!(client.query("FETCH c"), ["E 34000", "ZI"]);
+}

@@ -1,0 +1,96 @@
+"""`atoll serve` as a process, and PostgreSQL's programs against it, for the tests."""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def atoll():
+    """The program, which `make test-python` builds."""
+    target = os.environ.get("CARGO_TARGET_DIR") or ROOT / "target"
+    path = Path(target) / "release" / "atoll"
+    if not path.exists():
+        pytest.skip(f"{path} is not built: cargo build --release -p atoll-cli")
+    return str(path)
+
+
+def program(name):
+    """A program of PostgreSQL, which `scripts/setup.sh postgres` installs."""
+    found = shutil.which(name)
+    if not found:
+        pytest.skip(f"{name} is not installed: scripts/setup.sh postgres")
+    return found
+
+
+class Serving:
+    """A server in a process of its own, with its folders below `folder`."""
+
+    def __init__(self, folder, *options, name="bank", data=True):
+        self.folder, self.name = Path(folder), name
+        self.runtime = self.folder / "run"
+        self.runtime.mkdir(mode=0o700, exist_ok=True)
+        command = [atoll(), "--runtime-dir", str(self.runtime), "serve", name, "--port", "0"]
+        if data:
+            command += ["--data", str(self.folder / "data")]
+        self.process = subprocess.Popen(
+            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        line = self.process.stdout.readline()
+        if not line.startswith("listening on "):
+            self.process.wait()
+            raise RuntimeError(self.process.stderr.read())
+        places = line.removeprefix("listening on ").strip().split(" and ")
+        self.port = int(places[-1].rpartition(":" if ":" in places[-1] else ".")[2])
+
+    @property
+    def dsn(self):
+        """Where a client on this machine connects to."""
+        return f"host={self.runtime} port={self.port} dbname={self.name}"
+
+    def environment(self):
+        """The same for PostgreSQL's programs."""
+        place = {"PGHOST": str(self.runtime), "PGPORT": str(self.port), "PGDATABASE": self.name}
+        return {**os.environ, **place}
+
+    def run(self, command, *arguments, **more):
+        """Runs a program of PostgreSQL and returns what it has written."""
+        done = subprocess.run(
+            [program(command), *arguments],
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            **more,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def kill(self):
+        """Ends it at once, as an accident would."""
+        self.process.kill()
+        self.process.wait()
+        self.close_pipes()
+
+    def stop(self, how=signal.SIGTERM):
+        """Ends it, and returns its status."""
+        self.process.send_signal(how)
+        status = self.process.wait(timeout=60)
+        self.close_pipes()
+        return status
+
+    def close_pipes(self):
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.returncode is None:
+            self.kill()
