@@ -259,8 +259,8 @@ def test_wrong_arguments_are_told(tmp_path):
     assert "--tls-key" in error("--tls-cert", "x")
     assert "address such as" in error("--listen", "nonsense")
     with Serving(tmp_path, data=False) as server:
-        port = str(server.port)
-        assert "another server listens on" in error("--port", port, "--listen", "none")
+        place = ["--port", str(server.port), "--socket-dir", str(server.runtime)]
+        assert "another server listens on" in error(*place, "--listen", "none")
 
 
 def test_the_server_ends_when_it_is_told_to(tmp_path):

@@ -134,7 +134,7 @@ fn numeric(digits: i128, scale: u8, out: &mut Vec<u8>) {
 
 /// An array of one dimension.
 fn list(items: &[Literal], element: u32, out: &mut Vec<u8>) -> Result<(), String> {
-    let has_null = items.iter().any(|item| *item == Literal::Null);
+    let has_null = items.contains(&Literal::Null);
     let dimensions = i32::from(!items.is_empty());
     out.extend_from_slice(&dimensions.to_be_bytes());
     out.extend_from_slice(&i32::from(has_null).to_be_bytes());

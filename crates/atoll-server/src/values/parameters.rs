@@ -78,7 +78,7 @@ fn of_binary(bytes: &[u8], oid: u32) -> Result<Literal, Report> {
         // The binary form of a text is the text, and so is that of a type that is not known.
         oid => match oids::declared(oid) {
             Some(data_type) => of_type(data_type),
-            None => match oids::element_of(oid).map(|one| oids::declared(one)) {
+            None => match oids::element_of(oid).map(oids::declared) {
                 Some(element) => match element.unwrap_or(DataType::Text).array() {
                     Some(array) => of_type(array),
                     None => Err(report("0A000", "arrays of this type are not supported")),
