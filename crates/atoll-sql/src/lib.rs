@@ -16,11 +16,8 @@
 mod alter;
 mod array_text;
 mod arrow_value;
-<<<<<<< HEAD
 mod assigned;
-=======
 mod binary;
->>>>>>> c04543ee (Serve clients of PostgreSQL with atoll serve)
 mod bulk;
 mod calendar;
 mod catalog_names;
@@ -142,11 +139,6 @@ pub use rows::{FromRow, FromValue, Params, Row};
 pub use schemas::{
     comment_in_snapshot, comment_on_schema, flat, relation_name, schemas_in, schemas_of, split,
 };
-<<<<<<< HEAD
-pub use session::{AsStatement, Description, Outcome, PreparedStatement, SqlSession};
-pub use show::{date as show_date, timestamp as show_timestamp};
-pub use sqlite::SqliteScript;
-=======
 pub use session::{
     AsStatement, CopyEnd, CopyFormat, CopyIn, CopyOut, Description, Outcome, PreparedStatement,
     SqlSession, TransactionStatus,
@@ -155,7 +147,7 @@ pub use show::{
     bytes as show_bytes, date as show_date, decimal as show_decimal, double as show_double,
     real as show_real, timestamp as show_timestamp,
 };
->>>>>>> c04543ee (Serve clients of PostgreSQL with atoll serve)
+pub use sqlite::SqliteScript;
 pub use statement_end::{StatementScanner, statement_is_complete};
 pub use stream::QueryStream;
 pub use types::of_field as type_of_field;
