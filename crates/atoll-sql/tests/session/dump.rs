@@ -314,7 +314,7 @@ fn data_that_copy_cannot_take_has_its_line() {
         ("1\tx\n2\n", "line 12 misses data for column \"b\"", "22P04"),
         ("1\tx\ty\n", "line 11 has extra data after last expected column", "22P04"),
         ("1\tx\n\\N\ty\n", "line 12, column \"a\" must not be NULL", "23000"),
-        ("one\tx\n", "line 11, column \"a\": \"one\" is not an integer", "58030"),
+        ("one\tx\n", "line 11, column \"a\": \"one\" is not an integer", "22P02"),
         ("1\tx\\0\n", "line 11 has the character U+0000", "22P04"),
     ] {
         let input = Input::spool("data", data.as_bytes()).unwrap().at_line(11);
