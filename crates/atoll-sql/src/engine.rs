@@ -218,9 +218,12 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
     let ours = ours.chain(now).chain([trunc]).chain([grouped::function(), at_zone::function()]);
     let ours: Vec<ScalarUDF> = ours.collect();
     for function in &ours {
-        // With its other names: settings that are made of these would find the old function by
-        // them.
-        settings.deregister_udf(function.name())?;
+        // By its first name, with all others: settings that are made of these would find the old
+        // function by one of them again.
+        let old = settings.scalar_functions().get(function.name());
+        if let Some(first) = old.map(|old| old.name().to_owned()) {
+            settings.deregister_udf(&first)?;
+        }
     }
     for function in ours {
         settings.register_udf(Arc::new(function))?;

@@ -38,19 +38,23 @@ impl Runner<'_> {
                     for (at, value) in fit(into, &columns, &copied)? {
                         new[begin + at] = value;
                     }
+                    if !*stores && into.schema().is_keyless() {
+                        // A row that stays where it is keeps its number, by which it is found.
+                        new[begin + new_width - 1] = row[width - 1].clone();
+                    }
                     let row = &mut new[begin..];
                     compute(self.generated, into, row, &self.around, self.how.interrupt)?;
                     check(self.checks, into, &new[begin..], &self.around, self.how.interrupt)?;
                 }
                 if new.len() >= COPIED_TOGETHER * new_width {
-                    self.put(into, &new, *stores)?;
+                    self.put(into, &mut new, *stores)?;
                     new.clear();
                 }
             }
             count += rows.len() / width;
             let is_last = order.is_none() || rows.len() < COPIED_TOGETHER * width;
             if is_last {
-                self.put(into, &new, *stores)?;
+                self.put(into, &mut new, *stores)?;
                 return Ok(count as u64);
             }
             let row = &rows[rows.len() - width..];
@@ -58,7 +62,10 @@ impl Runner<'_> {
         }
     }
 
-    fn put(&mut self, into: &Table, rows: &[Value], stores: bool) -> Result<(), Stop> {
+    fn put(&mut self, into: &Table, rows: &mut [Value], stores: bool) -> Result<(), Stop> {
+        if stores {
+            into.number_in(rows);
+        }
         self.store(rows, None)?;
         if stores {
             self.transaction.insert(into, rows)?;
