@@ -50,7 +50,7 @@ def test_what_psql_writes_another_process_reads_from_a_snapshot(server):
     server.run("psql", "-X", "-c", "CREATE TABLE t (id int PRIMARY KEY)")
     attached = atolldb.attach(server.name, runtime_dir=str(server.runtime))
     before = attached.snapshot()
-    with psycopg.connect(server.dsn) as connection:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("INSERT INTO t SELECT * FROM generate_series(1, 1000)")
         assert before.sql("SELECT count(*) FROM t").to_arrow().column(0)[0].as_py() == 0
     after = attached.snapshot()

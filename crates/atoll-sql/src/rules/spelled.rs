@@ -22,6 +22,11 @@ pub(super) fn plain(expr: &mut Expr) -> Result<(), SqlError> {
                 escaped(pattern, escape)?;
             }
         }
+        // It makes rows; the function that makes an array of them is not PostgreSQL's.
+        Expr::Function(function) if is_series(&function.name) => {
+            let array = take(expr);
+            *expr = call("unnest", vec![array]);
+        }
         Expr::SimilarTo { negated, expr: text, pattern, escape_char } => {
             let op = match negated {
                 false => BinaryOperator::PGRegexMatch,
@@ -159,11 +164,7 @@ pub(super) fn series(table: &mut TableFactor) -> Result<(), SqlError> {
     let TableFactor::Table { name, alias, args: Some(arguments), .. } = table else {
         return Ok(());
     };
-    let [only] = name.0.as_slice() else { return Ok(()) };
-    let is_series = only
-        .as_ident()
-        .is_some_and(|function| function.value.eq_ignore_ascii_case("generate_series"));
-    if !is_series {
+    if !is_series(name) {
         return Ok(());
     }
     for argument in &mut arguments.args {
@@ -179,6 +180,11 @@ pub(super) fn series(table: &mut TableFactor) -> Result<(), SqlError> {
     }
     *alias = Some(TableAlias { explicit: true, name, columns, at: None });
     Ok(())
+}
+
+fn is_series(name: &ObjectName) -> bool {
+    let [only] = name.0.as_slice() else { return false };
+    only.as_ident().is_some_and(|function| function.value.eq_ignore_ascii_case("generate_series"))
 }
 
 /// A call of a function.
