@@ -32,6 +32,9 @@ impl Typed {
             let error = SqlError::new(SqlErrorKind::Type, message).with_state("42846");
             return Err(external(error));
         }
+        if let Some(text) = self.untyped() {
+            functions::check_json(form, text).map_err(external)?;
+        }
         let expr = functions::call(name, vec![self])?;
         Ok(Self { expr, arrow, character: None, json: Some(form) })
     }

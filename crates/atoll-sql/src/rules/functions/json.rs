@@ -259,6 +259,14 @@ fn number(values: &[Literal], at: usize) -> i64 {
     }
 }
 
+/// Checks a literal that is to be JSON, as PostgreSQL does before it runs a statement.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn check_literal(form: Form, text: &str) -> Result<(), SqlError> {
+    as_form(form, &[Literal::Text(text.to_owned())]).map(drop)
+}
+
 fn as_form(form: Form, values: &[Literal]) -> Result<Literal, SqlError> {
     form.read(text(values, 0)).map(Literal::Json).map_err(failed)
 }
