@@ -123,7 +123,10 @@ pub(crate) fn position(schema: &Schema, table: &str, ident: &Ident) -> Result<us
 }
 
 /// Positions of the columns that an `INSERT` or a `COPY` names; all of them if it names none.
-pub(crate) fn target_columns<'a>(
+///
+/// # Errors
+/// Names that do not exist, or are there twice.
+pub(crate) fn named_columns<'a>(
     table: &Table,
     named: impl ExactSizeIterator<Item = Result<&'a Ident, SqlError>>,
 ) -> Result<Vec<usize>, SqlError> {
@@ -141,8 +144,32 @@ pub(crate) fn target_columns<'a>(
         }
         targets.push(at);
     }
-    match without_value(schema, &targets)? {
-        None => Ok(targets),
+    Ok(targets)
+}
+
+/// As [`named_columns`], for rows that there certainly are.
+///
+/// # Errors
+/// As there; another column would be NULL in all rows, and must not be.
+pub(crate) fn target_columns<'a>(
+    table: &Table,
+    named: impl ExactSizeIterator<Item = Result<&'a Ident, SqlError>>,
+) -> Result<Vec<usize>, SqlError> {
+    let names_all = named.len() == 0;
+    let targets = named_columns(table, named)?;
+    if !names_all {
+        check_others(table, &targets)?;
+    }
+    Ok(targets)
+}
+
+/// Checks that the columns which are not among the targets may be left away.
+///
+/// # Errors
+/// One would be NULL, and must not be.
+pub(crate) fn check_others(table: &Table, targets: &[usize]) -> Result<(), SqlError> {
+    match without_value(table.schema(), targets)? {
+        None => Ok(()),
         Some(column) => Err(SqlError::new(
             SqlErrorKind::Constraint,
             format!("column \"{}\" must not be NULL and is given no value", column.name),

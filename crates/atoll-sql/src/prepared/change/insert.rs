@@ -36,7 +36,7 @@ impl Binder<'_> {
         let target = self.insert_target(insert)?;
         let declared = Declared::of(target.table.schema())?;
         let columns =
-            names::target_columns(&target.table, insert.columns.iter().map(names::column_name))?;
+            names::named_columns(&target.table, insert.columns.iter().map(names::column_name))?;
         let overriding = syntax::overriding(insert);
         // Without a list, the last columns may be left away.
         let names_none = insert.columns.is_empty();
@@ -50,6 +50,9 @@ impl Binder<'_> {
                 Source::Written(self.written(&[row], (&declared, None), &target.table, compiler)?)
             }
             Some((source, SetExpr::Values(values))) if is_plain(source) => {
+                if !names_none {
+                    names::check_others(&target.table, &columns)?;
+                }
                 let rows = written_rows(values, &columns, names_none)?;
                 let rules = (&declared, overriding);
                 Source::Written(self.written(&rows, rules, &target.table, compiler)?)
