@@ -179,7 +179,7 @@ fn rows_that_are_refused_leave_neither_slots_nor_long_values_behind() {
         // The second row exists already; the first and the third are tested with both ends of a
         // transaction.
         let rows: Vec<Value> = [1, 0, 2].into_iter().flat_map(row).collect();
-        for round in 0..3000 {
+        for round in 0..6000 {
             let told = db.transaction(|tx| match tx.insert(&table, &rows) {
                 Err(TxnError::Error(Error::DuplicateKey { .. })) if round % 2 == 0 => {
                     assert!(tx.delete(&table, &[Value::Int64(1)])?);
@@ -192,8 +192,9 @@ fn rows_that_are_refused_leave_neither_slots_nor_long_values_behind() {
         let snapshot = db.snapshot().unwrap();
         let segments = snapshot.table("t").unwrap().segment_count();
         let allocated = db.counters().memory_allocated_bytes;
-        // 9,000 slots and 9 MB of texts passed through few segments and little memory.
-        assert!(segments == 1 && allocated < 6 << 20, "{scheme}: {segments}, {allocated} bytes");
+        // 18,000 slots, which are three segments, and 18 MB of texts passed through few segments and
+        // little memory. On a busy machine garbage may wait until a second segment has begun.
+        assert!(segments <= 2 && allocated < 6 << 20, "{scheme}: {segments}, {allocated} bytes");
     }
 }
 
