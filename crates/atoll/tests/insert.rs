@@ -192,8 +192,8 @@ fn rows_that_are_refused_leave_neither_slots_nor_long_values_behind() {
         let snapshot = db.snapshot().unwrap();
         let segments = snapshot.table("t").unwrap().segment_count();
         let allocated = db.counters().memory_allocated_bytes;
-        // 18,000 slots, which are three segments, and 18 MB of texts passed through few segments and
-        // little memory. On a busy machine garbage may wait until a second segment has begun.
+        // 18,000 slots, which are three segments, and 18 MB of texts passed through few segments
+        // and little memory. On a busy machine garbage may wait until a second segment has begun.
         assert!(segments <= 2 && allocated < 6 << 20, "{scheme}: {segments}, {allocated} bytes");
     }
 }
