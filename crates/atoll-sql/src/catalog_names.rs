@@ -6,7 +6,7 @@
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The types that may be named so.
-const TYPES: [&str; 27] = [
+const TYPES: [&str; 32] = [
     "bool",
     "bpchar",
     "bytea",
@@ -25,6 +25,11 @@ const TYPES: [&str; 27] = [
     "numeric",
     "oid",
     "regclass",
+    "regnamespace",
+    "regproc",
+    "regprocedure",
+    "regrole",
+    "regtype",
     "smallint",
     "text",
     "time",

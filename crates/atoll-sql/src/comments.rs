@@ -41,6 +41,11 @@ fn hidden(relation: &str) -> String {
 }
 
 impl Comments {
+    /// The name of the object that has the comments of a relation.
+    pub(crate) fn object_of(relation: &str) -> String {
+        hidden(relation)
+    }
+
     /// The comments of a relation of a database.
     ///
     /// # Errors
@@ -59,7 +64,8 @@ impl Comments {
         object.map_or(Ok(Self::default()), |object| Self::of(object.schema()))
     }
 
-    fn of(schema: &Schema) -> Result<Self, SqlError> {
+    /// The comments that an object has.
+    pub(crate) fn of(schema: &Schema) -> Result<Self, SqlError> {
         let Some((KIND, text)) = schema.object() else { return Ok(Self::default()) };
         serde_json::from_str(text).map_err(|error| {
             let message = format!("the comments of a table cannot be read: {error}");

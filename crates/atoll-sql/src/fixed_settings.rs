@@ -66,6 +66,11 @@ const ALL: [Fixed; 30] = [
 ];
 
 impl Fixed {
+    /// The names of all.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        ALL.into_iter().map(|one| one.name)
+    }
+
     /// The setting of a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         ALL.into_iter().find(|one| one.name.eq_ignore_ascii_case(name))

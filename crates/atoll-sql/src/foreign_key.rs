@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::quoted::quoted_if_needed;
+use crate::quoted::{quoted_if_needed, quoted_list};
 
 /// A foreign key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,12 +45,13 @@ impl fmt::Display for ForeignKey {
 impl ForeignKey {
     /// As SQL writes it behind `CONSTRAINT name`, with this name of the other table.
     pub(crate) fn written(&self, table: &str) -> String {
-        let list = |names: &[String]| {
-            let names: Vec<_> = names.iter().map(|name| quoted_if_needed(name)).collect();
-            names.join(", ")
-        };
-        let (columns, referenced) = (list(&self.columns), list(&self.referenced));
-        let mut text = format!("FOREIGN KEY ({columns}) REFERENCES {table} ({referenced})");
+        let (columns, referenced) = (quoted_list(&self.columns), quoted_list(&self.referenced));
+        format!("FOREIGN KEY ({columns}) REFERENCES {table} ({referenced}){}", self.clauses())
+    }
+
+    /// What stands behind the columns.
+    pub(crate) fn clauses(&self) -> String {
+        let mut text = String::new();
         if self.match_full {
             text.push_str(" MATCH FULL");
         }
@@ -61,7 +62,7 @@ impl ForeignKey {
             text.push_str(&format!(" ON DELETE {action}"));
         }
         if !self.on_delete_columns.is_empty() {
-            text.push_str(&format!(" ({})", list(&self.on_delete_columns)));
+            text.push_str(&format!(" ({})", quoted_list(&self.on_delete_columns)));
         }
         text.push_str(match self.timing {
             Timing::Immediate => "",
@@ -125,6 +126,11 @@ pub enum Timing {
 impl Timing {
     fn is_immediate(&self) -> bool {
         *self == Self::Immediate
+    }
+
+    /// Whether it is checked when the transaction commits, if nothing else is said.
+    pub(crate) fn is_deferred(self) -> bool {
+        self == Self::Deferred
     }
 
     /// Whether it may be checked when the transaction commits.

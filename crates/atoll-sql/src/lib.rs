@@ -102,6 +102,7 @@ mod sqlite;
 mod sqlstate;
 mod statement_end;
 mod stream;
+mod system;
 mod table_shape;
 mod text;
 mod txn;
@@ -141,7 +142,7 @@ pub use schemas::{
 };
 pub use session::{
     AsStatement, CopyEnd, CopyFormat, CopyIn, CopyOut, Description, Outcome, PreparedStatement,
-    SqlSession, TransactionStatus,
+    SqlSession, Surroundings, TransactionStatus,
 };
 pub use show::{
     bytes as show_bytes, date as show_date, decimal as show_decimal, double as show_double,
@@ -150,6 +151,7 @@ pub use show::{
 pub use sqlite::SqliteScript;
 pub use statement_end::{StatementScanner, statement_is_complete};
 pub use stream::QueryStream;
+pub use system::{SYSTEM_TYPE, SystemRole};
 pub use types::of_field as type_of_field;
 pub use user_types::UserType;
 pub use uuid::show as show_uuid;

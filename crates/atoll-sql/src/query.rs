@@ -1,15 +1,16 @@
-//! Queries: planned and run by DataFusion over the tables of one snapshot.
+//! Queries: planned and run by DataFusion over the tables of one snapshot, or over the system.
 //!
 //! A running query holds the snapshot, and no lease outlives it unless the rows that it returned
 //! still refer to the snapshot's bytes.
 
 mod checked;
 mod domains;
+mod source;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll::Snapshot;
+use datafusion::catalog::CatalogProvider;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
@@ -17,18 +18,18 @@ use datafusion::sql::parser::Statement as PlannedStatement;
 use sqlparser::ast::{ObjectName, Statement, visit_relations};
 
 use self::domains::resolved;
+pub(crate) use self::source::{Reading, Source};
 use crate::engine::{Engine, Guards, NowIsAParameter, engine};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::limits::Account;
 use crate::live::LiveCatalog;
 use crate::names;
-use crate::provider::SnapshotCatalog;
 use crate::result::QueryResult;
 use crate::rules::prepare;
 use crate::stream::{Ahead, QueryStream, Work};
-use crate::user_types::UserType;
-use crate::view::{View, expand};
+use crate::system::{self, System};
+use crate::view::expand;
 use crate::{clauses, depth, sequence, watch};
 
 /// Longest wait for the threads of a failed query,
@@ -36,52 +37,47 @@ const GRACE: Duration = Duration::from_millis(20);
 /// and between two looks at them.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Runs a query on a snapshot, to its end.
+/// Runs a query to its end.
 ///
 /// # Errors
 /// Translated errors of DataFusion; anything but reading tables; a query that was cancelled or
 /// exceeds the limits.
 pub(crate) fn run(
-    snapshot: &Snapshot,
+    reading: &Reading<'_>,
     statement: Statement,
     interrupt: &Interrupt,
 ) -> Result<QueryResult, SqlError> {
-    run_on(&*engine()?, snapshot, statement, interrupt)
+    run_on(&*engine()?, reading, statement, interrupt)
 }
 
-/// Starts a query on a snapshot. Its rows come as they are asked for, so it cannot begin again when
-/// a value fails: it has guards from the start (`rules::guard`).
+/// Starts a query. Its rows come as they are asked for, so it cannot begin again when a value
+/// fails: it has guards from the start (`rules::guard`).
 ///
 /// # Errors
 /// As those of [`run`], where they are found by planning.
 pub(crate) fn start(
-    snapshot: &Snapshot,
+    reading: &Reading<'_>,
     mut statement: Statement,
     interrupt: &Interrupt,
 ) -> Result<QueryStream, SqlError> {
     let engine = engine()?;
-    let start = |mut statement| {
-        check(&engine, &mut statement, &snapshot.tables())?;
-        let find = |name: &str| type_in(snapshot, name);
-        let rules = resolved(&mut statement, (&find, interrupt))?;
+    let start = |statement| {
+        let ready = Ready::of(&engine, reading, statement, interrupt)?;
         let (account, how) = (Account::default(), (Guards::With, Ahead::Few));
-        start_on(&engine, snapshot, (statement, &rules), (interrupt, &account), how)
+        start_on(&engine, reading, &ready, (interrupt, &account), how)
     };
-    match with_views(&mut statement, snapshot)? {
+    match with_views(&mut statement, &reading.source)? {
         true => depth::with_room(|| start(statement)),
         false => start(statement),
     }
 }
 
-/// Puts the queries of a snapshot's views in their places; returns whether it named any.
-fn with_views(statement: &mut Statement, snapshot: &Snapshot) -> Result<bool, SqlError> {
-    if !expand::is_needed(statement, &|name| snapshot.object(name).is_some()) {
+/// Puts the queries of views in their places; returns whether any was named.
+fn with_views(statement: &mut Statement, source: &Source) -> Result<bool, SqlError> {
+    if !expand::is_needed(statement, &|name| source.has_object(name)) {
         return Ok(false);
     }
-    let find = |name: &str| match snapshot.object(name) {
-        Some(object) => View::of(object.schema()),
-        None => Ok(None),
-    };
+    let find = |name: &str| source.view(name);
     depth::with_room(|| expand::statement(statement, &find)).map(|()| true)
 }
 
@@ -111,11 +107,20 @@ fn bind_plain(
     mut statement: Statement,
     interrupt: &Interrupt,
 ) -> Result<LogicalPlan, SqlError> {
+    let system = system::is_used(&statement).then(|| Arc::new(System::default()));
+    if system.is_some() {
+        System::rewrite(&mut statement)?;
+    }
     check(engine, &mut statement, &catalog.known())?;
     let find = |name: &str| catalog.user_type(name);
-    let rules = resolved(&mut statement, (&find, interrupt))?;
-    let mut settings = engine.settings(Arc::new(catalog), Guards::Without);
-    register(&mut settings, &rules)?;
+    let mut functions = resolved(&mut statement, (&find, interrupt))?;
+    let mut catalog: Arc<dyn CatalogProvider> = Arc::new(catalog);
+    if let Some(system) = &system {
+        functions.extend(system.functions_to_bind());
+        catalog = Arc::new(system.beside(catalog));
+    }
+    let mut settings = engine.settings(catalog, Guards::Without);
+    register(&mut settings, &functions)?;
     settings.add_analyzer_rule(Arc::new(NowIsAParameter));
     let plan = async move { Ok(settings.optimize(&logical(&settings, statement).await?)?) };
     engine.plan(plan, interrupt)
@@ -123,55 +128,85 @@ fn bind_plain(
 
 fn run_on(
     engine: &Engine,
-    snapshot: &Snapshot,
+    reading: &Reading<'_>,
     mut statement: Statement,
     interrupt: &Interrupt,
 ) -> Result<QueryResult, SqlError> {
-    match with_views(&mut statement, snapshot)? {
-        true => depth::with_room(|| run_plain(engine, snapshot, statement, interrupt)),
-        false => run_plain(engine, snapshot, statement, interrupt),
+    match with_views(&mut statement, &reading.source)? {
+        true => depth::with_room(|| run_plain(engine, reading, statement, interrupt)),
+        false => run_plain(engine, reading, statement, interrupt),
     }
 }
 
 /// Runs a query that names no views.
 fn run_plain(
     engine: &Engine,
-    snapshot: &Snapshot,
-    mut statement: Statement,
+    reading: &Reading<'_>,
+    statement: Statement,
     interrupt: &Interrupt,
 ) -> Result<QueryResult, SqlError> {
-    check(engine, &mut statement, &snapshot.tables())?;
-    let rules = resolved(&mut statement, (&|name| type_in(snapshot, name), interrupt))?;
-    let attempt = |statement: Statement, guards: Guards| {
+    let ready = Ready::of(engine, reading, statement, interrupt)?;
+    let attempt = |guards: Guards| {
         let (account, how) = (Account::default(), (guards, Ahead::All));
-        start_on(engine, snapshot, (statement, &rules), (interrupt, &account), how)
+        start_on(engine, reading, &ready, (interrupt, &account), how)
             .and_then(QueryStream::collect)
             .inspect_err(|_| settle(&account))
     };
-    match attempt(statement.clone(), Guards::Without) {
+    match attempt(Guards::Without) {
         // A value may have failed for a row that another condition excludes (`rules::guard`).
-        Err(error) if error.kind() == SqlErrorKind::Type => attempt(statement, Guards::With)
-            .map_err(|second| match second.kind() {
+        Err(error) if error.kind() == SqlErrorKind::Type => {
+            attempt(Guards::With).map_err(|second| match second.kind() {
                 SqlErrorKind::Cancelled => second,
                 _ => error,
-            }),
+            })
+        }
         result => result,
+    }
+}
+
+/// A query that the planner can take.
+struct Ready {
+    statement: Statement,
+    /// The functions that it has by itself.
+    functions: Vec<ScalarUDF>,
+    catalog: Arc<dyn CatalogProvider>,
+}
+
+impl Ready {
+    fn of(
+        engine: &Engine,
+        reading: &Reading<'_>,
+        mut statement: Statement,
+        interrupt: &Interrupt,
+    ) -> Result<Self, SqlError> {
+        let (source, mut catalog) = (&reading.source, reading.source.catalog());
+        let mut functions = Vec::new();
+        if system::is_used(&statement) {
+            System::rewrite(&mut statement)?;
+            let (definitions, around) = (source.definitions()?, (reading.around)());
+            let system = Arc::new(System { definitions, around });
+            functions = system.functions();
+            catalog = Arc::new(system.beside(catalog));
+        }
+        check(engine, &mut statement, &source.tables())?;
+        let find = |name: &str| source.user_type(name);
+        functions.extend(resolved(&mut statement, (&find, interrupt))?);
+        Ok(Self { statement, functions, catalog })
     }
 }
 
 /// Plans a query and starts it.
 fn start_on(
     engine: &Engine,
-    snapshot: &Snapshot,
-    (statement, rules): (Statement, &[ScalarUDF]),
+    reading: &Reading<'_>,
+    ready: &Ready,
     (interrupt, account): (&Interrupt, &Account),
     (guards, ahead): (Guards, Ahead),
 ) -> Result<QueryStream, SqlError> {
-    let catalog = Arc::new(SnapshotCatalog::of(snapshot.clone()));
-    let mut settings = engine.settings(catalog, guards);
-    register(&mut settings, rules)?;
+    let mut settings = engine.settings(Arc::clone(&ready.catalog), guards);
+    register(&mut settings, &ready.functions)?;
     let context = Arc::new(account.context(&settings));
-    let asking = sequence::context::current();
+    let (asking, statement) = (sequence::context::current(), ready.statement.clone());
     let planning = async move {
         sequence::context::set(asking.as_ref());
         let plan = logical(&settings, statement).await?;
@@ -181,7 +216,7 @@ fn start_on(
     // One of its own: an attempt that has ended does not end the next one.
     let flag = Arc::default();
     let plan = watch::joins(plan, &flag)?;
-    let work = Work { plan, context, snapshot: snapshot.clone(), flag };
+    let work = Work { plan, context, snapshot: reading.source.snapshot(), flag };
     Ok(QueryStream::start(engine.threads(), work, interrupt.clone(), ahead))
 }
 
@@ -191,11 +226,6 @@ fn register(settings: &mut SessionState, functions: &[ScalarUDF]) -> Result<(), 
         settings.register_udf(Arc::new(function.clone()))?;
     }
     Ok(())
-}
-
-/// The type of a name in a snapshot.
-fn type_in(snapshot: &Snapshot, name: &str) -> Result<Option<UserType>, SqlError> {
-    snapshot.object(name).map_or(Ok(None), |object| UserType::of(name, object.schema()))
 }
 
 /// Waits a moment for the threads of a failed query, which then return its memory.
@@ -284,6 +314,7 @@ mod tests {
 
     use super::*;
     use crate::query_error;
+    use crate::system::Around;
 
     /// A function that panics for each value, in the planner for a constant and in a thread of the
     /// engine for the values of a table. The queries beside it and behind it go on.
@@ -296,8 +327,9 @@ mod tests {
         });
         let engine = Engine::with_functions(functions).unwrap();
         let snapshot = Database::create(DatabaseOptions::default()).unwrap().snapshot().unwrap();
+        let reading = Reading { source: Source::Snapshot(snapshot), around: &Around::default };
         let run = |sql: &str| {
-            run_on(&engine, &snapshot, crate::parse::one(sql).unwrap(), &Interrupt::default())
+            run_on(&engine, &reading, crate::parse::one(sql).unwrap(), &Interrupt::default())
         };
         for sql in [
             "SELECT \"Immutable\"(1)",

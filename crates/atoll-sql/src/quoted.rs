@@ -14,6 +14,12 @@ pub fn quoted_if_needed(name: &str) -> std::borrow::Cow<'_, str> {
     if is_plain(name) { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")).into() }
 }
 
+/// Names in a list, each as SQL takes it.
+pub(crate) fn quoted_list<N: AsRef<str>>(names: &[N]) -> String {
+    let names: Vec<_> = names.iter().map(|name| quoted_if_needed(name.as_ref())).collect();
+    names.join(", ")
+}
+
 /// The same as an identifier of a statement.
 pub(crate) fn quoted_ident(name: &str) -> Ident {
     if is_plain(name) { Ident::new(name) } else { Ident::with_quote('"', name) }

@@ -55,7 +55,7 @@ pub fn flat(schema: &str, name: &str) -> String {
 }
 
 /// The name of the object of a schema: that of a relation without a name.
-fn hidden(schema: &str) -> String {
+pub(crate) fn hidden(schema: &str) -> String {
     format!("{MARK}{schema}.")
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn exists(schema: &str, has: &dyn Fn(&str) -> bool) -> bool {
 }
 
 /// The schemas of these objects, and `public` if it is there, in the order of their names.
-fn named<'o>(objects: impl Iterator<Item = (&'o str, &'o Schema)>) -> Vec<String> {
+pub(crate) fn named<'o>(objects: impl Iterator<Item = (&'o str, &'o Schema)>) -> Vec<String> {
     let mut names = BTreeSet::from([PUBLIC.to_owned()]);
     let mut has_public = true;
     for (name, schema) in objects {
@@ -156,6 +156,14 @@ pub(crate) fn object<'c>(catalog: &'c Catalog, schema: &str) -> Option<&'c Table
 pub fn comment_on_schema(catalog: &Catalog, schema: &str) -> Result<Option<String>, SqlError> {
     let kept = object(catalog, schema).map_or(Ok(None), |object| Kept::of(object.schema()))?;
     Ok(kept.and_then(|kept| kept.comment))
+}
+
+/// The comment on the schema that an object is.
+///
+/// # Errors
+/// As [`comment_on_schema`].
+pub(crate) fn comment_of(object: &Schema) -> Result<Option<String>, SqlError> {
+    Ok(Kept::of(object)?.and_then(|kept| kept.comment))
 }
 
 /// The comment on a schema of a snapshot.

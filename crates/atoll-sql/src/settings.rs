@@ -138,6 +138,21 @@ impl Values {
 }
 
 impl Setting {
+    /// The names of all settings.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        let own = [
+            Self::Durability,
+            Self::SynchronousCommit,
+            Self::TimeZone,
+            Self::SearchPath,
+            Self::ApplicationName,
+            Self::Limit(Limit::Lock),
+            Self::Limit(Limit::Statement),
+            Self::Limit(Limit::Idle),
+        ];
+        own.into_iter().map(Self::name).chain(Fixed::names())
+    }
+
     /// The setting of a name, if there is one.
     pub(crate) fn named(name: &[Ident]) -> Option<Self> {
         match name {

@@ -44,7 +44,7 @@ pub(crate) enum Ahead {
 pub(crate) struct Work {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     pub(crate) context: Arc<TaskContext>,
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: Option<Snapshot>,
     /// Set when it is to end.
     pub(crate) flag: Arc<AtomicBool>,
 }

@@ -11,11 +11,14 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use atoll_sql::SystemRole;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::scram::Verifier;
 use super::users::{name_of, own_user};
 
+/// The number of the role that owns the database.
+const OWNER: u32 = 10;
 /// The first line of the file.
 const HEAD: &str = "atoll roles 1";
 
@@ -128,6 +131,18 @@ impl Roles {
         self.roles().get(name).cloned()
     }
 
+    /// All roles, as `pg_roles` shows them.
+    pub(crate) fn listed(&self) -> Vec<SystemRole> {
+        let own = name_of(own_user());
+        let listed = |(name, role): (&String, &Role)| SystemRole {
+            number: if own.as_ref() == Some(name) { OWNER } else { number_of(name) },
+            name: name.clone(),
+            is_superuser: role.is_superuser,
+            can_log_in: role.may_login,
+        };
+        self.roles().iter().map(listed).collect()
+    }
+
     /// Adds a role; false if there is one of the name.
     ///
     /// # Errors
@@ -182,6 +197,15 @@ impl Roles {
         *roles = changed;
         Ok(true)
     }
+}
+
+/// The number of a role, which it has as long as its name: one of a range that no relation has.
+fn number_of(name: &str) -> u32 {
+    // FNV-1a, 32 bits.
+    let hash = name
+        .bytes()
+        .fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    hash | 0xC000_0000
 }
 
 fn read(path: &Path) -> Result<BTreeMap<String, Role>, RolesError> {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use atoll_sql::{AsStatement, CopyEnd, Literal, Outcome, SqlSession, TransactionStatus};
+use atoll_sql::{
+    AsStatement, CopyEnd, Literal, Outcome, SqlSession, Surroundings, TransactionStatus,
+};
 
 use super::Connection;
 use super::kind::{Kind, Words};
@@ -141,6 +143,9 @@ impl Connection {
     /// One of them is no setting, or cannot have the value.
     pub(crate) fn begin_session(&mut self) -> Result<(), Report> {
         self.session.set_interrupt(Some(self.client.question()));
+        let (shared, names) = (Arc::clone(&self.shared), (&*self.shared.name, &*self.role));
+        let roles = move || shared.roles.listed();
+        self.session.set_surroundings(Surroundings::new(names, self.client.number, roles));
         for (name, value) in &self.settings {
             let quoted = |text: &str| text.replace('\'', "''");
             let name = name.to_lowercase();

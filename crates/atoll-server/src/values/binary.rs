@@ -28,6 +28,10 @@ pub(crate) fn put(cell: &Cell<'_>, oid: u32, out: &mut Vec<u8>) -> Result<(), St
             let value = i16::try_from(*value).map_err(|_| outside("integer"))?;
             out.extend_from_slice(&value.to_be_bytes());
         }
+        (Cell::Int(value), oids::OID | oids::REGPROC | oids::XID) => {
+            let value = u32::try_from(*value).map_err(|_| outside("number"))?;
+            out.extend_from_slice(&value.to_be_bytes());
+        }
         (Cell::Float(value), oids::FLOAT8) => out.extend_from_slice(&value.to_be_bytes()),
         (Cell::Real(value), oids::FLOAT4) => out.extend_from_slice(&value.to_be_bytes()),
         (Cell::Decimal(digits, scale), oids::NUMERIC) => numeric(*digits, *scale, out),

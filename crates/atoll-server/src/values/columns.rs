@@ -2,7 +2,7 @@
 
 use arrow_schema::Schema;
 use atoll::DataType;
-use atoll_sql::type_of_field;
+use atoll_sql::{SYSTEM_TYPE, type_of_field};
 
 use super::{Cell, binary, oids, text};
 use crate::wire::out::Out;
@@ -21,9 +21,11 @@ pub(crate) struct Column {
 pub(crate) fn columns_of(schema: &Schema) -> Vec<Column> {
     let column = |field: &arrow_schema::Field| {
         let data_type = type_of_field(field).or_else(|| query_type(field.data_type()));
+        let of_system = field.metadata().get(SYSTEM_TYPE).and_then(|name| oids::of_system(name));
+        let own = || data_type.map_or(oids::TEXT, oids::of);
         Column {
             name: field.name().clone(),
-            oid: data_type.map_or(oids::TEXT, oids::of),
+            oid: of_system.unwrap_or_else(own),
             modifier: data_type.map_or(-1, oids::modifier_of),
             data_type,
         }
@@ -111,6 +113,7 @@ pub(crate) fn put_value(
     let start = bytes.len();
     bytes.extend_from_slice(&[0; 4]);
     match format {
+        0 if oids::element_of_vector(oid).is_some() => text::put_vector(cell, bytes),
         0 => text::put(cell, bytes),
         _ => binary::put(cell, oid, bytes)?,
     }

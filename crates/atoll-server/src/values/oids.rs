@@ -10,7 +10,11 @@ pub(crate) const INT8: u32 = 20;
 pub(crate) const INT2: u32 = 21;
 pub(crate) const INT4: u32 = 23;
 pub(crate) const TEXT: u32 = 25;
+pub(crate) const INT2VECTOR: u32 = 22;
+pub(crate) const REGPROC: u32 = 24;
 pub(crate) const OID: u32 = 26;
+pub(crate) const XID: u32 = 28;
+pub(crate) const OIDVECTOR: u32 = 30;
 pub(crate) const JSON: u32 = 114;
 pub(crate) const FLOAT4: u32 = 700;
 pub(crate) const FLOAT8: u32 = 701;
@@ -92,6 +96,30 @@ pub(crate) fn of(data_type: DataType) -> u32 {
     }
 }
 
+/// The number of a type that only the system catalogs have, by its name there.
+pub(crate) fn of_system(name: &str) -> Option<u32> {
+    Some(match name {
+        "oid" => OID,
+        "regproc" => REGPROC,
+        "xid" => XID,
+        "name" => NAME,
+        "char" => CHAR,
+        "int2vector" => INT2VECTOR,
+        "oidvector" => OIDVECTOR,
+        "oid[]" => array_of(OID),
+        _ => return None,
+    })
+}
+
+/// The type of the elements of a vector, which is an array with its own text.
+pub(crate) fn element_of_vector(oid: u32) -> Option<u32> {
+    match oid {
+        INT2VECTOR => Some(INT2),
+        OIDVECTOR => Some(OID),
+        _ => None,
+    }
+}
+
 /// What PostgreSQL calls the modifier of a type: its limit or its digits; -1 for none.
 pub(crate) fn modifier_of(data_type: DataType) -> i32 {
     match data_type {
@@ -112,7 +140,7 @@ pub(crate) fn width_of(oid: u32) -> i16 {
     match oid {
         BOOL | CHAR => 1,
         INT2 => 2,
-        INT4 | FLOAT4 | OID | DATE => 4,
+        INT4 | FLOAT4 | OID | REGPROC | XID | DATE => 4,
         INT8 | FLOAT8 | TIMESTAMP | TIMESTAMPTZ | TIME => 8,
         INTERVAL | UUID => 16,
         NAME => 64,

@@ -41,6 +41,17 @@ pub(crate) fn put(cell: &Cell<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
+/// Writes a vector: its elements stand behind each other.
+pub(crate) fn put_vector(cell: &Cell<'_>, out: &mut Vec<u8>) {
+    let Cell::Other(atoll_sql::Literal::List(items)) = cell else { return put(cell, out) };
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b' ');
+        }
+        out.extend_from_slice(item.text().unwrap_or_default().as_bytes());
+    }
+}
+
 /// The text of an array: as a cast writes it, but with truth values as one letter.
 fn array(literal: &atoll_sql::Literal) -> String {
     use atoll_sql::Literal;

@@ -8,11 +8,11 @@ use sqlparser::ast::{
     DataType as SqlType, Expr, Ident, ObjectNamePart, TypedString, VisitMut, visit_expressions_mut,
 };
 
-use super::{Dump, Result, list, text, unwritable};
+use super::{Dump, Result, text, unwritable};
 use crate::comments::Comments;
 use crate::declared::domain::Domain;
 use crate::declared::{Check, Declared, expression};
-use crate::quoted_if_needed;
+use crate::quoted::{quoted_if_needed, quoted_list};
 use crate::schemas::{PUBLIC, comment_in_snapshot};
 use crate::sequence::definition::Definition;
 use crate::{names, sequence_names};
@@ -113,7 +113,12 @@ impl Dump<'_> {
             let columns: Vec<&str> = view.columns.iter().map(|one| one.name.as_str()).collect();
             let mut query = view.qualified_query(&|flat| self.name(flat))?;
             self.name_types(&mut query);
-            writeln!(out, "\nCREATE VIEW {} ({}) AS\n {query};", self.name(name), list(&columns))?;
+            writeln!(
+                out,
+                "\nCREATE VIEW {} ({}) AS\n {query};",
+                self.name(name),
+                quoted_list(&columns)
+            )?;
         }
         Ok(())
     }
@@ -133,7 +138,7 @@ impl Dump<'_> {
             let index = dumped.indexes.iter().find(|index| dumped.is_of_key(index));
             let name = index.map_or_else(|| format!("{bare}_pkey"), |index| index.name.clone());
             let name = quoted_if_needed(&name);
-            parts.push(format!("CONSTRAINT {name} PRIMARY KEY ({})", list(key)));
+            parts.push(format!("CONSTRAINT {name} PRIMARY KEY ({})", quoted_list(key)));
         }
         let body = match parts.is_empty() {
             true => String::new(),
@@ -210,7 +215,7 @@ impl Dump<'_> {
         for dumped in &self.tables {
             let table = self.name(dumped.table.name());
             for index in dumped.indexes.iter().filter(|index| !dumped.is_of_key(index)) {
-                let (name, columns) = (quoted_if_needed(&index.name), list(&index.columns));
+                let (name, columns) = (quoted_if_needed(&index.name), quoted_list(&index.columns));
                 let nulls = if index.nulls_not_distinct { "NULLS NOT DISTINCT " } else { "" };
                 match index.unique {
                     true => writeln!(

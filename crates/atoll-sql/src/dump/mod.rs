@@ -248,12 +248,6 @@ fn text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Names in a list.
-fn list<N: AsRef<str>>(names: &[N]) -> String {
-    let names: Vec<_> = names.iter().map(|name| quoted_if_needed(name.as_ref())).collect();
-    names.join(", ")
-}
-
 /// The error for something that cannot be written.
 fn unwritable(what: String) -> DumpError {
     SqlError::new(SqlErrorKind::Database, what).into()

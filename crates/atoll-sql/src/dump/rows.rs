@@ -9,9 +9,9 @@ use arrow_schema::DataType as ArrowType;
 use atoll::DataType;
 
 use super::definitions::TableDump;
-use super::{Dump, Result, list, unwritable};
+use super::{Dump, Result, unwritable};
 use crate::copy_text::escaped;
-use crate::quoted::quoted_if_needed;
+use crate::quoted::{quoted_if_needed, quoted_list};
 use crate::{SqlSession, show};
 
 /// Writes the rows of a table, by its key or by all values (`DUMP-1`).
@@ -21,7 +21,8 @@ pub(super) fn copy(dump: &Dump<'_>, dumped: &TableDump, out: &mut dyn Write) -> 
     let stored = stored.filter(|column| !declared.generated.contains_key(&column.name));
     let columns: Vec<&String> = stored.clone().map(|column| &column.name).collect();
     let name = dump.name(table.name());
-    let given = if columns.is_empty() { String::new() } else { format!(" ({})", list(&columns)) };
+    let given =
+        if columns.is_empty() { String::new() } else { format!(" ({})", quoted_list(&columns)) };
     writeln!(out, "\nCOPY {name}{given} FROM stdin;")?;
     if columns.is_empty() {
         return Err(unwritable(format!("{name} has no column that COPY could fill")));

@@ -42,7 +42,7 @@ impl std::fmt::Debug for QueryMemory {
 
 /// Counts the batches of a result as they come, each buffer once as long as any of them has it.
 pub(crate) struct Ledger {
-    snapshot: Snapshot,
+    snapshot: Option<Snapshot>,
     memory: Here<MemoryReservation>,
     /// The buffers by their addresses: batches share them.
     buffers: HashMap<usize, Held>,
@@ -60,7 +60,7 @@ pub(crate) struct Counted(Vec<usize>);
 
 impl Ledger {
     /// For a result with batches that may refer to bytes of a snapshot.
-    pub(crate) fn new(snapshot: Snapshot, context: &TaskContext) -> Self {
+    pub(crate) fn new(snapshot: Option<Snapshot>, context: &TaskContext) -> Self {
         let memory = MemoryConsumer::new("the result").register(context.memory_pool());
         Self { snapshot, memory: Here::new(memory), buffers: HashMap::new() }
     }
@@ -101,7 +101,7 @@ impl Ledger {
 
     fn of_buffer(&mut self, buffer: &Buffer, counted: &mut Counted) -> usize {
         let address = buffer.data_ptr().as_ptr() as usize;
-        if self.snapshot.is_stored_at(address) {
+        if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.is_stored_at(address)) {
             return 0;
         }
         counted.0.push(address);

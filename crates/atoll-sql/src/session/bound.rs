@@ -23,6 +23,7 @@ use crate::result::QueryResult;
 use crate::set_config::SetConfig;
 use crate::short::explain;
 use crate::short::scalar::{Began, Surroundings};
+use crate::system;
 use crate::txn::read_only;
 
 /// Rows that a query outside a transaction looks at before it is taken for a long one, which
@@ -191,7 +192,11 @@ impl SqlSession {
         let (Ready { prepared, around }, db) = (ready, db.clone());
         let inside = open.as_mut().filter(|open| !open.lets_queries_out());
         match &prepared.body {
-            Body::NotShort(query) if inside.is_some() => Err(query.error()),
+            Body::NotShort(query)
+                if inside.is_some() && !system::stands_alone(&known.statement) =>
+            {
+                Err(query.error())
+            }
             Body::NotShort(_) => self.on_snapshot_of(known, values),
             Body::Query(query) if query.lock.is_some() => {
                 let bound = (&*prepared, &around);

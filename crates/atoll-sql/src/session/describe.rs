@@ -11,7 +11,8 @@ use crate::error::SqlError;
 use crate::literal::Literal;
 use crate::parse;
 use crate::prepared::parameters;
-use crate::query;
+use crate::query::{self, Reading, Source};
+use crate::system;
 
 /// What a statement takes and returns.
 #[derive(Debug, Clone)]
@@ -81,12 +82,16 @@ impl SqlSession {
             }
             _ => return Ok(Arc::new(Schema::empty())),
         }
-        let snapshot = match &self.target {
-            Target::Snapshot(snapshot) => snapshot.clone(),
-            Target::Database { db, .. } => db.snapshot()?,
+        let source = match &self.target {
+            Target::Snapshot(snapshot) => Source::Snapshot(snapshot.clone()),
+            Target::Database { .. } if system::stands_alone(&statement) => {
+                Source::System(self.scope()?)
+            }
+            Target::Database { db, .. } => Source::Snapshot(db.snapshot()?),
         };
         let interrupt = self.interrupt();
-        let rows = query::run(&snapshot, statement, &interrupt)?;
+        let reading = Reading { source, around: &|| self.around() };
+        let rows = query::run(&reading, statement, &interrupt)?;
         Ok(rows.schema())
     }
 }

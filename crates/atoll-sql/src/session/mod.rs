@@ -26,6 +26,7 @@ mod scope;
 mod sequences;
 mod served;
 mod setting;
+mod surroundings;
 mod tables;
 mod tables_as;
 mod transactions;
@@ -48,6 +49,7 @@ use crate::isolation::{self, Isolation, Modes};
 use crate::load::Source;
 use crate::parse::{self, StatementTokens};
 use crate::prepared::cache::Kept;
+use crate::query::Reading;
 use crate::result::QueryResult;
 use crate::rows::Params;
 use crate::sequence::context::Context;
@@ -62,6 +64,7 @@ pub use self::outcome::Outcome;
 use self::prepare::Given;
 pub use self::prepare::{AsStatement, PreparedStatement};
 pub use self::served::TransactionStatus;
+pub use self::surroundings::Surroundings;
 
 /// The target of a session.
 enum Target {
@@ -97,6 +100,8 @@ pub struct SqlSession {
     given: Option<Input>,
     /// What is to be told of statements that have been carried out.
     notices: Vec<String>,
+    /// What the program around it knows of it.
+    surroundings: Option<Arc<Surroundings>>,
 }
 
 impl SqlSession {
@@ -126,6 +131,7 @@ impl SqlSession {
             named: HashMap::new(),
             given: None,
             notices: Vec::new(),
+            surroundings: None,
         }
     }
 
@@ -429,13 +435,15 @@ impl SqlSession {
         if !self.streams {
             return self.rows(statement).map(Outcome::Rows);
         }
-        let (snapshot, interrupt) = (self.snapshot()?, self.interrupt());
-        query::start(&snapshot, statement, &interrupt).map(Outcome::Stream)
+        let (source, interrupt) = (self.source(&statement)?, self.interrupt());
+        let reading = Reading { source, around: &|| self.around() };
+        query::start(&reading, statement, &interrupt).map(Outcome::Stream)
     }
 
     fn rows(&mut self, statement: Statement) -> Result<QueryResult, SqlError> {
-        let (snapshot, interrupt) = (self.snapshot()?, self.interrupt());
-        query::run(&snapshot, statement, &interrupt)
+        let (source, interrupt) = (self.source(&statement)?, self.interrupt());
+        let reading = Reading { source, around: &|| self.around() };
+        query::run(&reading, statement, &interrupt)
     }
 
     /// The snapshot for a query.

@@ -32,6 +32,7 @@ mod queries;
 mod schemas;
 mod sequences;
 mod statements;
+mod system;
 mod types;
 mod views;
 mod well_known;

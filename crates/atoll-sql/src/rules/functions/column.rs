@@ -13,7 +13,7 @@ use crate::types;
 ///
 /// # Errors
 /// A value that the type does not hold.
-pub(super) fn of(values: Vec<Literal>, arrow: &ArrowType) -> Result<ArrayRef, SqlError> {
+pub(crate) fn of(values: Vec<Literal>, arrow: &ArrowType) -> Result<ArrayRef, SqlError> {
     let Some(data_type) = types::of_arrow(arrow) else {
         let message = format!("a function cannot return {arrow}");
         return Err(SqlError::new(SqlErrorKind::Database, message));

@@ -11,7 +11,6 @@ use super::pattern::{first_part, int, text};
 use super::{Function, Gives, Kind, Nulls, Overload, Run, builtin, kind, refused, strict};
 use crate::error::SqlError;
 use crate::literal::Literal;
-use crate::names::CATALOG;
 use crate::rules::typed::Typed;
 use crate::schemas::PUBLIC;
 
@@ -159,10 +158,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
                 _ => Ok(Literal::Null),
             }),
         ],
-    },
-    Function {
-        name: "current_database",
-        overloads: &[strict(&[], Text, |_| Ok(Literal::Text(CATALOG.to_owned())))],
     },
     Function {
         name: "version",

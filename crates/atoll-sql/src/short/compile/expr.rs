@@ -21,7 +21,7 @@ use crate::short::scalar::{
 };
 use crate::short::value;
 use crate::wording::in_sql;
-use crate::{lengths, types};
+use crate::{lengths, system, types};
 
 /// The identifier of the parameter that stands for the time at which the transaction began.
 pub(crate) const NOW: &str = "$now";
@@ -296,19 +296,21 @@ fn by_arrow(expr: &Expr, scope: &Scope<'_>, compiler: &mut Compiler) -> Result<S
     if let Some(failed) = failed {
         return Err(failed);
     }
-    let has_subquery = rewritten.data.exists(|node| {
-        Ok(matches!(
-            node,
+    let has_other = rewritten.data.exists(|node| {
+        Ok(match node {
+            // Its values are those of a session (`SYSTEM-2`).
+            Expr::ScalarFunction(function) => system::asks(&function.func),
             Expr::ScalarSubquery(_)
-                | Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::SetComparison(_)
-                | Expr::OuterReferenceColumn(..)
-                | Expr::AggregateFunction(_)
-                | Expr::WindowFunction(_)
-        ))
+            | Expr::Exists(_)
+            | Expr::InSubquery(_)
+            | Expr::SetComparison(_)
+            | Expr::OuterReferenceColumn(..)
+            | Expr::AggregateFunction(_)
+            | Expr::WindowFunction(_) => true,
+            _ => false,
+        })
     })?;
-    if has_subquery {
+    if has_other {
         return Err(NotShort::new(format!("{expr}")));
     }
     let schema = Arc::new(Schema::new(fields));

@@ -1,0 +1,12 @@
+CREATE SCHEMA sales;
+CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+CREATE DOMAIN amount AS numeric(12,2) NOT NULL DEFAULT 0 CHECK (VALUE >= 0);
+CREATE TABLE customers (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name varchar(40) NOT NULL, code char(3), felt mood, notes text[], UNIQUE (name, code));
+CREATE TABLE sales.orders (id serial PRIMARY KEY, customer bigint REFERENCES customers (id) ON DELETE CASCADE, total amount, placed timestamptz DEFAULT now(), doubled numeric(14,2) GENERATED ALWAYS AS (total * 2) STORED, flag boolean DEFAULT true, CONSTRAINT small CHECK (total < 1000000), CONSTRAINT later FOREIGN KEY (customer) REFERENCES customers (id) DEFERRABLE INITIALLY DEFERRED);
+CREATE INDEX by_customer ON sales.orders (customer, placed);
+CREATE VIEW open_orders AS SELECT id, total FROM sales.orders WHERE flag;
+CREATE SEQUENCE tickets AS integer START 5 INCREMENT BY 3;
+COMMENT ON TABLE customers IS 'who buys';
+COMMENT ON COLUMN customers.name IS 'of the firm';
+COMMENT ON INDEX sales.by_customer IS 'for lists';
+COMMENT ON SCHEMA sales IS 'what is sold';
