@@ -188,7 +188,7 @@ _REFUSED = re.compile(
     r"|cannot infer common argument type|cannot coerce arithmetic expression Utf8"
     r"|a condition is boolean, and|there is no function (bool_and|bool_or|every)\(text\)"
     r"|support Literal types"
-    r"|a subquery (of this form|that stands|that is compared)|hides the table|LIKE compares texts"
+    r"|a subquery that stands in the condition of an outer join|hides the table|LIKE compares texts"
 )
 #: What PostgreSQL says of an operator or a function that it has not, and Atoll has.
 _EXTRA = re.compile(

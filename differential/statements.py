@@ -4,7 +4,7 @@ Where a WHERE or ON holds several conditions, a database may compute them in any
 or after a join. So nothing there may fail, but for a single condition over a single table.
 """
 
-from . import expressions, subqueries, windows
+from . import correlated, expressions, subqueries, windows
 from .expressions import Scope
 from .sqltypes import ALL, FLOATS, INTEGERS, NUMBERS, comparable
 from .tree import (
@@ -340,4 +340,7 @@ def union_item(scope, type_, first, pair):
 
 
 #: How to make a statement, and how often.
-MAKERS = [(constant, 16), (single, 30), (join, 15), (grouped, 17), (windowed, 12), (united, 10)]
+MAKERS = [
+    (constant, 14), (single, 28), (join, 14), (grouped, 16), (windowed, 11), (united, 9),
+    (correlated.make, 14),
+]  # fmt: skip

@@ -55,8 +55,10 @@ def source(scope, table, columns):
     if rng.random() < 0.4:
         outer = rng.choice(scope.columns) if scope.columns else None
         same = [c for c in columns if outer and c.type == outer.type]
-        if same:
-            operator = rng.choice(("=", "=", "=", "<", ">="))
+        if same and outer.type == "bool" and rng.random() < 0.5:
+            parts.append(outer)
+        elif same:
+            operator = rng.choice(("=", "=", "=", "<", ">=", "<>", "IS NOT DISTINCT FROM"))
             parts.append(Expr("bool", f"{{}} {operator} {{}}", [rng.choice(same), outer]))
     if rng.random() < 0.4:
         parts.append(expressions.generate(Scope(rng, columns, fallible=False), "bool", 1))

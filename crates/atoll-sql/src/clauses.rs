@@ -14,6 +14,7 @@ use sqlparser::ast::{
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::names;
+use crate::rules::row_functions;
 
 /// Refuses the clauses that would be ignored, and rewrites those with an equivalent form.
 /// `is_scalar` tells whether a function of this name is a scalar function.
@@ -87,6 +88,8 @@ fn refused(what: &str, hint: &str) -> SqlError {
     let hint = (!hint.is_empty()).then(|| hint.to_owned());
     SqlError::unsupported(format!("{what} is not supported")).with_hint(hint)
 }
+
+const ORDINALITY: &str = "WITH ORDINALITY";
 
 struct Clauses<'a> {
     is_scalar: &'a dyn Fn(&str) -> bool,
@@ -216,6 +219,8 @@ fn of_table(table: &TableFactor) -> Checked {
     let hint = "ORDER BY random() LIMIT n gives n rows by chance";
     match table {
         TableFactor::Table {
+            name,
+            args,
             alias,
             with_hints,
             version,
@@ -227,7 +232,8 @@ fn of_table(table: &TableFactor) -> Checked {
             ..
         } => {
             unless(sample.is_none(), sampling, hint)?;
-            unless(!with_ordinality, "WITH ORDINALITY", "row_number() OVER () counts rows")?;
+            let makes_rows = args.is_some() && row_functions::is_known(name);
+            unless(!with_ordinality || makes_rows, ORDINALITY, "row_number() OVER () counts rows")?;
             unless(version.is_none(), "the version of a table", "a snapshot is one version")?;
             unless(with_hints.is_empty() && index_hints.is_empty(), "a hint behind a table", "")?;
             unless(partitions.is_empty(), "PARTITION behind a table", "")?;
@@ -238,13 +244,13 @@ fn of_table(table: &TableFactor) -> Checked {
             unless(sample.is_none(), sampling, hint)?;
             of_alias(alias.as_ref())
         }
-        TableFactor::Function { with_ordinality, alias, lateral, .. } => {
-            unless(!with_ordinality, "WITH ORDINALITY", "row_number() OVER () counts rows")?;
-            unless(!lateral, "LATERAL before a function", "")?;
+        TableFactor::Function { name, with_ordinality, alias, lateral, .. } => {
+            let makes_rows = row_functions::is_known(name);
+            unless(!with_ordinality || makes_rows, ORDINALITY, "row_number() OVER () counts rows")?;
+            unless(!lateral || makes_rows, "LATERAL before this function", "")?;
             of_alias(alias.as_ref())
         }
-        TableFactor::UNNEST { with_offset, with_ordinality, alias, .. } => {
-            unless(!with_ordinality, "WITH ORDINALITY", "row_number() OVER () counts rows")?;
+        TableFactor::UNNEST { with_offset, alias, .. } => {
             unless(!with_offset, "WITH OFFSET", "row_number() OVER () counts rows")?;
             of_alias(alias.as_ref())
         }

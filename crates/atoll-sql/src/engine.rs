@@ -38,12 +38,14 @@ use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::{Interrupt, NoAnswer};
 use crate::names::CATALOG;
 use crate::rules::analyze::Analyzer;
+use crate::rules::decorrelate::{Decorrelate, Planner};
 use crate::rules::quoted::QuotedLiterals;
 use crate::rules::series::Series;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{AnyTrunc, Now, TypeNames};
 use crate::rules::{
-    at_zone, enums, extreme, functions, grouped, merging, quantified, ranked, spread, sum, temporal,
+    array_query, at_zone, enums, extreme, functions, grouped, merging, quantified, ranked, spread,
+    sum, temporal,
 };
 use crate::schemas::PUBLIC;
 use crate::sequence::context;
@@ -202,6 +204,7 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
         .with_default_features()
         .with_analyzer_rules(analyzers(Guards::Without))
         .with_physical_optimizer_rules(physical_rules())
+        .with_query_planner(Arc::new(Planner))
         .with_type_planner(Arc::new(TypeNames))
         .with_expr_planners(expr_planners())
         .build();
@@ -213,6 +216,7 @@ fn settings(threads: usize) -> Result<SessionState, SqlError> {
     }
     let ours = merging::functions().into_iter().chain(quantified::functions());
     let ours = ours.chain(functions::functions()).chain(enums::functions());
+    let ours = ours.chain(array_query::functions());
     let now = [Now::new(), Now::local()].map(ScalarUDF::from);
     let trunc = ScalarUDF::from(AnyTrunc::new());
     let ours = ours.chain(now).chain([trunc]).chain([grouped::function(), at_zone::function()]);
@@ -279,13 +283,14 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 }
 
 /// The rules that give expressions their types: ours come before the coercion of DataFusion, which
-/// then has little left to do.
+/// then has little left to do. Behind them are those that need the types.
 fn analyzers(guards: Guards) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
         Arc::new(ResolveGroupingFunction::new()),
         Arc::new(Subqueries),
         Arc::new(Analyzer { guards: guards == Guards::With }),
         Arc::new(TypeCoercion::new()),
+        Arc::new(Decorrelate),
     ]
 }
 

@@ -178,8 +178,9 @@ fn of_expr(expr: &Expr) -> Option<Named> {
         Expr::CompoundFieldAccess { root, .. } => of_expr(root),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => of_expr(inner),
         Expr::Function(function) => {
+            let name = last(&function.name)?;
             let is_subquery = matches!(function.args, FunctionArguments::Subquery(_));
-            if is_subquery { None } else { strong(last(&function.name)?) }
+            if is_subquery && name != "array" { None } else { strong(name) }
         }
         Expr::Cast { expr, data_type, .. } => {
             of_expr(expr).filter(|named| named.is_strong).or_else(|| weak(of_type(data_type)))
@@ -275,6 +276,7 @@ mod tests {
             ("CASE WHEN a THEN 1 END, CASE WHEN a THEN 1 ELSE b END", "case b"),
             ("coalesce(a, 1), nullif(a, 1), greatest(a, 1)", "coalesce nullif greatest"),
             ("(SELECT max(a) FROM t), EXISTS (SELECT 1), (SELECT 1 AS q)", "max exists q"),
+            ("ARRAY(SELECT 1), ARRAY[1]", "array array"),
             ("extract(year FROM a), substring(a FROM 1), trim(a)", "extract substring btrim"),
             ("a AS x, b y", "x y"),
         ] {

@@ -10,23 +10,28 @@
 //! (operators), [`cast`], [`temporal`] (dates and times), [`enums`], [`typed`], [`operands`],
 //! [`common_type`] and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of
 //! arrays), [`analyze`] (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`]
-//! (IN, ANY and ALL of subqueries), [`functions`] (of single values), [`sum`], [`extreme`],
-//! [`spans`], [`spread`] and [`ranked`] (aggregates), [`series`] (a table), [`prepare`],
-//! [`spelled`], [`rows`], [`merging`] and [`grouped`] (rewriting before and during planning).
+//! (IN, ANY and ALL of subqueries), [`hoist`] (subqueries where no joins are made), [`array_query`]
+//! (ARRAY of a subquery), [`decorrelate`] (subqueries as joins), [`functions`] (of single values),
+//! [`sum`], [`extreme`], [`spans`], [`spread`] and [`ranked`] (aggregates), [`series`] (a table),
+//! [`prepare`], [`spelled`], [`rows`], [`row_functions`], [`merging`] and [`grouped`] (rewriting
+//! before and during planning).
 
 pub(crate) mod absolute;
 pub(crate) mod analyze;
 pub(crate) mod arith;
+pub(crate) mod array_query;
 pub(crate) mod at_zone;
 pub(crate) mod canonical;
 pub(crate) mod cast;
 pub(crate) mod common_type;
+pub(crate) mod decorrelate;
 pub(crate) mod enums;
 pub(crate) mod extreme;
 pub(crate) mod frame;
 pub(crate) mod functions;
 pub(crate) mod grouped;
 pub(crate) mod guard;
+mod hoist;
 pub(crate) mod json;
 pub(crate) mod lengths;
 pub(crate) mod merged_type;
@@ -38,6 +43,7 @@ pub(crate) mod prepare;
 pub(crate) mod quantified;
 pub(crate) mod quoted;
 pub(crate) mod ranked;
+pub(crate) mod row_functions;
 pub(crate) mod rows;
 pub(crate) mod scalar;
 pub(crate) mod series;

@@ -9,7 +9,7 @@ use sqlparser::ast::{
 };
 
 use super::number::DIGITS_MAX;
-use super::{at_zone, grouped, quantified, rows, spelled, wildcards};
+use super::{array_query, at_zone, grouped, quantified, row_functions, rows, spelled, wildcards};
 use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interval;
@@ -181,6 +181,11 @@ impl VisitorMut for Preparation {
         }
     }
 
+    fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<SqlError> {
+        row_functions::table(table);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         if has_query(expr) {
             self.depth += 1;
@@ -209,6 +214,8 @@ impl VisitorMut for Preparation {
         if let Err(error) = spelled::plain(expr).and_then(|()| rows::plain(expr)) {
             return ControlFlow::Break(error.at(expr.span()));
         }
+        array_query::call(expr);
+        row_functions::selected(expr);
         if let Some(call) = quantified::call(expr) {
             *expr = call;
             return ControlFlow::Continue(());

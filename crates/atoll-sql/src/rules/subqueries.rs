@@ -25,13 +25,15 @@ use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, Result, ScalarV
 use datafusion::functions_aggregate::count::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::logical_plan::{Filter, Join, Subquery};
+use datafusion::logical_expr::logical_plan::{Filter, Join, Projection, Subquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     BinaryExpr, Case, Expr, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::array_query;
+use super::hoist::{self, Hoisted};
 use crate::error::SqlError;
 use crate::query_error::external;
 
@@ -51,25 +53,48 @@ impl AnalyzerRule for Subqueries {
 }
 
 fn node(plan: LogicalPlan, names: &mut usize) -> Result<Transformed<LogicalPlan>> {
-    if !plan.expressions().iter().any(has_subquery) {
-        return Ok(Transformed::no(plan));
+    let plan = array_query::aggregated(plan)?;
+    if !plan.expressions().iter().any(has_placed_subquery) {
+        return Ok(Transformed::yes(plan));
     }
-    match plan {
-        LogicalPlan::Filter(filter) => rewrite_filter(filter, names).map(Transformed::yes),
-        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
-            rewrite_join(join, names).map(Transformed::yes)
+    let take_all = |hoisted: &mut Hoisted, expr: Expr, names: &mut usize| {
+        hoisted.take(expr, is_placed_subquery, names)
+    };
+    let take_values = |hoisted: &mut Hoisted, expr: Expr, names: &mut usize| {
+        hoisted.take_values(expr, is_any_subquery, names)
+    };
+    let rewritten = match plan {
+        LogicalPlan::Filter(_) | LogicalPlan::Projection(_) => {
+            let node = |plan, names: &mut usize| match plan {
+                LogicalPlan::Filter(filter) => rewrite_filter(filter, names),
+                LogicalPlan::Projection(projection) => selected(projection, names),
+                other => Ok(other),
+            };
+            hoist::out_of(plan, take_values, names, selected, node)
         }
-        plan @ LogicalPlan::Projection(_) => {
-            let kept = NamePreserver::new(&plan);
-            let input = Arc::clone(plan.inputs()[0].schema());
-            let mut scope = Scope { schema: &input, names, counts: true };
-            plan.map_expressions(|expr| {
-                let name = kept.save(&expr);
-                Ok(Transformed::yes(name.restore(scope.value(expr)?)))
-            })
+        LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) | LogicalPlan::Window(_) => {
+            hoist::out_of(plan, take_all, names, selected, |plan, _| Ok(plan))
+        }
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => rewrite_join(join, names),
+        LogicalPlan::Join(join) => {
+            let hoisted = hoist::out_of_join(join, is_placed_subquery, names, selected)?;
+            hoisted.ok_or_else(|| unsupported("stands in the condition of an outer join"))
         }
         _ => Err(unsupported("stands where only columns and expressions of them may")),
-    }
+    };
+    rewritten.map(Transformed::yes)
+}
+
+fn selected(projection: Projection, names: &mut usize) -> Result<LogicalPlan> {
+    let kept = NamePreserver::new_for_projection();
+    let input = Arc::clone(projection.input.schema());
+    let mut scope = Scope { schema: &input, names, counts: true };
+    let exprs = projection.expr.into_iter().map(|expr| {
+        let name = kept.save(&expr);
+        Ok(name.restore(scope.value(expr)?))
+    });
+    let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    Projection::try_new(exprs, projection.input).map(LogicalPlan::Projection)
 }
 
 fn rewrite_filter(filter: Filter, names: &mut usize) -> Result<LogicalPlan> {
@@ -83,11 +108,8 @@ fn rewrite_filter(filter: Filter, names: &mut usize) -> Result<LogicalPlan> {
 /// Conditions of an inner join are as well conditions on its rows.
 fn rewrite_join(mut join: Join, names: &mut usize) -> Result<LogicalPlan> {
     let conditions = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
-    let (apart, kept): (Vec<_>, Vec<_>) = conditions.into_iter().partition(has_subquery);
+    let (apart, kept): (Vec<_>, Vec<_>) = conditions.into_iter().partition(has_placed_subquery);
     join.filter = conjunction(kept);
-    if join.on.iter().any(|(left, right)| has_subquery(left) || has_subquery(right)) {
-        return Err(unsupported("stands in the condition of a join"));
-    }
     let predicate = conjunction(apart).unwrap_or_else(|| lit(true));
     rewrite_filter(Filter::try_new(predicate, Arc::new(LogicalPlan::Join(join)))?, names)
 }
@@ -100,11 +122,25 @@ fn unsupported(why: &str) -> datafusion::error::DataFusionError {
     )
 }
 
-fn has_subquery(expr: &Expr) -> bool {
-    let is_predicate = |expr: &Expr| {
-        matches!(expr, Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::Exists(_))
-    };
-    expr.exists(|expr| Ok(is_predicate(expr))).unwrap_or(true)
+fn is_predicate(expr: &Expr) -> bool {
+    matches!(expr, Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::Exists(_))
+}
+
+fn is_any_subquery(expr: &Expr) -> bool {
+    is_predicate(expr) || matches!(expr, Expr::ScalarSubquery(_))
+}
+
+/// Whether a subquery cannot stand in each kind of node. A scalar one that uses nothing of the
+/// query around it can.
+fn is_placed_subquery(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+        other => is_predicate(other),
+    }
+}
+
+fn has_placed_subquery(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(is_placed_subquery(expr))).unwrap_or(true)
 }
 
 /// What an expression is in.
@@ -177,8 +213,7 @@ fn is_column(expr: &Expr) -> bool {
 }
 
 fn has_any_subquery(expr: &Expr) -> bool {
-    let is_scalar = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_));
-    has_subquery(expr) || expr.exists(|expr| Ok(is_scalar(expr))).unwrap_or(true)
+    expr.exists(|expr| Ok(is_any_subquery(expr))).unwrap_or(true)
 }
 
 impl Scope<'_> {
@@ -280,9 +315,6 @@ impl Scope<'_> {
     fn outer(&self, value: Expr) -> Result<(Expr, Expr)> {
         if has_any_subquery(&value) {
             return Err(unsupported("is compared with another subquery"));
-        }
-        if value.contains_outer() {
-            return Err(unsupported("is compared with a column of a query further out"));
         }
         let here = value.clone();
         let outer = value.transform_up(|expr| match expr {

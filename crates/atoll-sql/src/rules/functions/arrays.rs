@@ -21,6 +21,11 @@ pub(crate) fn of_operator(op: &Op) -> Option<&'static str> {
     })
 }
 
+/// The numbers of the elements of an array, and as many as the longest of several has. No statement
+/// can have the names (`NAME-1`).
+pub(crate) const SUBSCRIPTS: &str = "\u{1}subscripts";
+pub(crate) const ORDINALS: &str = "\u{1}ordinals";
+
 type Body = fn(&[Literal]) -> Result<Literal, SqlError>;
 
 const fn array(takes: &'static [Kind], run: Body) -> Overload {
@@ -219,10 +224,42 @@ pub(super) const FUNCTIONS: &[Function] = &[
         })],
     ),
     one(
+        SUBSCRIPTS,
+        &[
+            Overload { gives: Gives::Ints, ..strict(&[Array, Int32], Int32, subscripts) },
+            Overload { gives: Gives::Ints, ..strict(&[Array, Int32, Bool], Int32, subscripts) },
+        ],
+    ),
+    one(
+        ORDINALS,
+        &[Overload {
+            rest: Some(Any),
+            gives: Gives::Ints,
+            ..seeing(&[Any], Int32, |v| {
+                let longest = (0..v.len()).map(|at| items(v, at).len()).max();
+                Ok(counted(longest.unwrap_or_default()))
+            })
+        }],
+    ),
+    one(
         "array_out",
         &[strict(&[Any], Text, |v| Ok(v[0].to_text().map_or(Literal::Null, Literal::Text)))],
     ),
 ];
+
+/// The numbers from 1.
+fn counted(count: usize) -> Literal {
+    Literal::List((1..=count).map(|at| Literal::Integer(at as i128)).collect())
+}
+
+fn subscripts(values: &[Literal]) -> Result<Literal, SqlError> {
+    let count = if number(values, 1) == 1 { items(values, 0).len() } else { 0 };
+    let mut all = counted(count);
+    if let (Literal::List(all), Some(Literal::Bool(true))) = (&mut all, values.get(2)) {
+        all.reverse();
+    }
+    Ok(all)
+}
 
 /// The order of two elements of a type: NULL is above all others.
 fn order(a: &Literal, b: &Literal) -> Ordering {

@@ -62,7 +62,7 @@ use crate::query_error::external;
 use crate::sequence::context::{self, Context};
 use kind::{Argument, Kind};
 
-pub(crate) use arrays::of_operator as of_array_operator;
+pub(crate) use arrays::{ORDINALS, SUBSCRIPTS, of_operator as of_array_operator};
 pub(crate) use column::of as column_of;
 pub(crate) use json::{check_literal as check_json, of_operator as of_json_operator};
 pub(crate) use pattern::like_escape;

@@ -1,0 +1,171 @@
+//! Functions that make rows, in FROM and among selected columns: `unnest`, `generate_series` and
+//! `generate_subscripts`.
+//!
+//! The planner makes rows of arrays, which may come from columns of tables further left. So the
+//! others become an `unnest` of a function that makes an array, and WITH ORDINALITY one of a second
+//! array that counts. `generate_series` of constants in FROM stays a table ([`super::series`]).
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    ArrayElemTypeDef, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, ObjectName, TableAlias, TableAliasColumnDef, TableFactor, Value, ValueWithSpan, Visit,
+    Visitor,
+};
+
+use super::functions::{ORDINALS, SUBSCRIPTS};
+use super::spelled::call;
+use crate::mark::MARK;
+use crate::names;
+use crate::quoted::written;
+
+/// Whether a function makes rows.
+pub(crate) fn is_known(name: &ObjectName) -> bool {
+    known(name).is_some()
+}
+
+fn known(name: &ObjectName) -> Option<String> {
+    let parts: Option<Vec<String>> =
+        name.0.iter().map(|part| part.as_ident().map(names::fold)).collect();
+    let parts = parts?;
+    let name = match parts.as_slice() {
+        [name] => name,
+        [schema, name] if schema == "pg_catalog" => name,
+        _ => return None,
+    };
+    let is_it = matches!(name.as_str(), "unnest" | "generate_series" | "generate_subscripts");
+    is_it.then(|| name.clone())
+}
+
+/// A call among selected columns as an `unnest`.
+pub(super) fn selected(expr: &mut Expr) {
+    let Expr::Function(function) = expr else { return };
+    let Some("generate_subscripts") = known(&function.name).as_deref() else { return };
+    if let FunctionArguments::List(list) = &function.args
+        && let Some(arguments) = plain(&list.args)
+    {
+        *expr = call("unnest", vec![array_of("generate_subscripts", arguments)]);
+    }
+}
+
+/// A call in FROM as an `unnest`, and its columns with their names.
+pub(super) fn table(table: &mut TableFactor) {
+    let (name, arguments, alias, with_ordinality) = match table {
+        TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
+            let Some(arguments) = plain(&args.args) else { return };
+            (known(name), arguments, alias, *with_ordinality)
+        }
+        TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+            let Some(arguments) = plain(args) else { return };
+            (known(name), arguments, alias, *with_ordinality)
+        }
+        TableFactor::UNNEST { array_exprs, alias, with_ordinality, .. } => {
+            (Some("unnest".to_owned()), array_exprs.clone(), alias, *with_ordinality)
+        }
+        _ => return,
+    };
+    let Some(name) = name else { return };
+    let is_table = name == "generate_series" && !with_ordinality;
+    if is_table && arguments.iter().all(is_constant) {
+        return;
+    }
+    let mut arrays = match name.as_str() {
+        "unnest" => arguments,
+        name => vec![array_of(name, arguments)],
+    };
+    let alias = with_columns(alias.take(), &name, arrays.len(), with_ordinality);
+    if with_ordinality {
+        arrays.push(ordinals(&arrays));
+    }
+    *table = TableFactor::UNNEST {
+        alias: Some(alias),
+        array_exprs: arrays,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
+}
+
+fn plain(arguments: &[FunctionArg]) -> Option<Vec<Expr>> {
+    let one = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    };
+    arguments.iter().map(one).collect()
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    struct Columns;
+    impl Visitor for Columns {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            let is_open = matches!(
+                expr,
+                Expr::Identifier(_)
+                    | Expr::CompoundIdentifier(_)
+                    | Expr::Subquery(_)
+                    | Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. })
+            );
+            if is_open { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    expr.visit(&mut Columns).is_continue()
+}
+
+/// The array of the rows that a function makes.
+fn array_of(name: &str, arguments: Vec<Expr>) -> Expr {
+    match name {
+        "generate_subscripts" => call_named(SUBSCRIPTS, arguments),
+        name => call(name, arguments),
+    }
+}
+
+fn call_named(name: &str, arguments: Vec<Expr>) -> Expr {
+    let mut made = written(name, []);
+    if let (Expr::Function(made), Expr::Function(other)) = (&mut made, call(name, arguments)) {
+        made.args = other.args;
+    }
+    made
+}
+
+/// The numbers of the rows, as many as the longest array has.
+fn ordinals(arrays: &[Expr]) -> Expr {
+    let element = ArrayElemTypeDef::SquareBracket(Box::new(DataType::BigInt(None)), None);
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(call_named(ORDINALS, arrays.to_vec())),
+        data_type: DataType::Array(element),
+        array: false,
+        format: None,
+    }
+}
+
+/// The alias with a name for each column: one column has the name of the table.
+fn with_columns(
+    alias: Option<TableAlias>,
+    function: &str,
+    count: usize,
+    with_ordinality: bool,
+) -> TableAlias {
+    let mut alias = alias.unwrap_or_else(|| TableAlias {
+        explicit: true,
+        name: Ident::new(function),
+        columns: Vec::new(),
+        at: None,
+    });
+    let own = match count {
+        1 => names::fold(&alias.name),
+        _ => function.to_owned(),
+    };
+    let total = count + usize::from(with_ordinality);
+    for at in alias.columns.len()..total {
+        let name = match at {
+            0 => own.clone(),
+            at if at == count => "ordinality".to_owned(),
+            at => format!("{own}{MARK}{at}"),
+        };
+        let name = Ident::with_quote('"', name);
+        alias.columns.push(TableAliasColumnDef { name, data_type: None });
+    }
+    alias
+}
