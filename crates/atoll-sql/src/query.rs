@@ -107,7 +107,8 @@ fn bind_plain(
     mut statement: Statement,
     interrupt: &Interrupt,
 ) -> Result<LogicalPlan, SqlError> {
-    let system = system::is_used(&statement).then(|| Arc::new(System::default()));
+    let system =
+        system::is_used_apart_from_sequences(&mut statement).then(|| Arc::new(System::default()));
     if system.is_some() {
         System::rewrite(&mut statement)?;
     }
@@ -181,7 +182,7 @@ impl Ready {
     ) -> Result<Self, SqlError> {
         let (source, mut catalog) = (&reading.source, reading.source.catalog());
         let mut functions = Vec::new();
-        if system::is_used(&statement) {
+        if system::is_used_apart_from_sequences(&mut statement) {
             System::rewrite(&mut statement)?;
             let (definitions, around) = (source.definitions()?, (reading.around)());
             let system = Arc::new(System { definitions, around });

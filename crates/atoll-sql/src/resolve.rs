@@ -28,7 +28,7 @@ use crate::schemas::{self, PUBLIC, SYSTEM, flat};
 use crate::scope::Scope;
 use crate::search_path::SearchPath;
 use crate::view::relations::{self, Found};
-use crate::{like_clause, names, sequence_names, sequence_syntax};
+use crate::{like_clause, names, sequence_names, sequence_syntax, system};
 
 /// Where relations are looked up.
 pub(crate) enum Sight<'s> {
@@ -145,6 +145,12 @@ impl Resolver<'_> {
 
     /// A relation.
     fn relation(&self, name: &mut ObjectName) -> Result<(), SqlError> {
+        if let [ident] = parts(name)[..]
+            && system::is_relation(&names::fold(ident))
+        {
+            qualify(name, SYSTEM[0]);
+            return Ok(());
+        }
         self.find(name, &|flat| self.has(flat))
     }
 

@@ -50,6 +50,14 @@ pub(crate) fn without_regclass(expr: &mut Expr) {
     }
 }
 
+/// The same everywhere in a statement.
+pub(crate) fn without_regclasses<V: VisitMut>(within: &mut V) {
+    let _ = visit_expressions_mut(within, |expr| {
+        without_regclass(expr);
+        ControlFlow::<()>::Continue(())
+    });
+}
+
 fn is_regclass(data_type: &SqlType) -> bool {
     matches!(data_type, SqlType::Regclass)
         || matches!(data_type, SqlType::Custom(ObjectName(parts), _)

@@ -37,7 +37,7 @@ use sqlparser::ast::Statement;
 pub(crate) use self::definitions::Definitions;
 pub(crate) use self::functions::asks;
 pub(crate) use self::provider::WithSystem;
-pub(crate) use self::statement::{is_used, stands_alone};
+pub(crate) use self::statement::{is_relation, is_used_apart_from_sequences, stands_alone};
 pub use self::tables::SYSTEM_TYPE;
 use crate::error::SqlError;
 use crate::names::CATALOG;

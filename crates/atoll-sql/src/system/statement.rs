@@ -17,7 +17,7 @@ use super::{functions, tables, views};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::rules::spelled::call;
 use crate::schemas::SYSTEM;
-use crate::{names, output_names};
+use crate::{names, output_names, sequence_names};
 
 const PG_CATALOG: &str = "pg_catalog";
 /// Identifiers that are functions without parentheses.
@@ -28,8 +28,23 @@ const VECTORS: [&str; 7] =
     ["indkey", "indoption", "indclass", "indcollation", "proargtypes", "partattrs", "tgattr"];
 
 /// Whether a statement names a table, a function or a type of the system.
-pub(crate) fn is_used(statement: &Statement) -> bool {
+fn is_used(statement: &Statement) -> bool {
     statement.visit(&mut Mentions).is_break()
+}
+
+/// The same, but for names of sequences where a function asks one; the statement has those as texts
+/// then.
+pub(crate) fn is_used_apart_from_sequences(statement: &mut Statement) -> bool {
+    if !is_used(statement) {
+        return false;
+    }
+    sequence_names::without_regclasses(statement);
+    is_used(statement)
+}
+
+/// Whether a bare name means a relation of the system, whatever the search path is.
+pub(crate) fn is_relation(name: &str) -> bool {
+    name.starts_with("pg_") && is_there(PG_CATALOG, name)
 }
 
 /// Whether a query reads nothing but the system, if it names it.
@@ -56,8 +71,7 @@ fn relation(name: &ObjectName) -> Option<(String, String)> {
         }
         [table] => {
             let table = names::fold(table);
-            (table.starts_with("pg_") && is_there(PG_CATALOG, &table))
-                .then(|| (PG_CATALOG.to_owned(), table))
+            is_relation(&table).then(|| (PG_CATALOG.to_owned(), table))
         }
         _ => None,
     }
