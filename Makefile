@@ -8,6 +8,7 @@ SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PYTHON := $(CURDIR)/.venv/bin/python
 UPPER := -p atoll-sql -p atoll-adbc -p atoll-server -p atoll-cli
+UPPER_NAMES := atoll-sql atoll-adbc atoll-server atoll-cli atolldb
 LOOM_FLAGS := --cfg loom
 # Of `make fuzz`: for each target so long, and which (by default all).
 SECONDS ?= 60
@@ -24,7 +25,7 @@ SEED ?= 1
 export ATOLL_SKIPPED := $(abspath $(TARGET))/skipped-tests.txt
 
 .PHONY: run test forget-skipped setup build release wheel check test-lower test-upper test-python \
-  test-differential differential dumps postgres loom fuzz clean
+  test-differential differential dumps postgres loom fuzz torture clean
 
 run:
 	@scripts/built.sh $(TARGET)/release/atoll $(MAKE) --no-print-directory build wheel
@@ -60,10 +61,16 @@ check:
 	cargo run --locked --quiet -p xtask -- check
 	cargo clippy --locked --workspace --all-targets --release -- -D warnings
 
+# Without `torture`, which explores schedules of the schemes: compiling the schemes for its machine
+# and running it take as long as all the others together.
 test-lower:
 	@echo "== testing the lower crates"
-	cargo test --locked
-	cargo test --locked -p xtask
+	cargo test --locked --workspace $(foreach crate,$(UPPER_NAMES) atoll-torture,--exclude $(crate))
+
+# Some minutes; every change of a scheme, of the gate or of recovery is tested by it.
+torture:
+	@echo "== exploring schedules and crashes under every scheme"
+	cargo test --locked -p atoll-torture
 
 loom:
 	@echo "== exploring the interleavings of the gate and of sleepers"
@@ -91,7 +98,7 @@ test-python: wheel postgres
 
 test-differential: wheel postgres
 	@echo "== comparing queries, transactions and sessions with PostgreSQL"
-	$(PYTHON) -m differential --statements 2000 --transactions 3000 --interleavings 120 \
+	$(PYTHON) -m differential --statements 1000 --transactions 1500 --interleavings 60 \
 	  --seed 1 --minimise
 
 # Dumps between Atoll and PostgreSQL, there and back.
