@@ -59,7 +59,7 @@ def source(scope, table, columns):
             parts.append(outer)
         elif same:
             operator = rng.choice(("=", "=", "=", "<", ">=", "<>", "IS NOT DISTINCT FROM"))
-            parts.append(Expr("bool", f"{{}} {operator} {{}}", [rng.choice(same), outer]))
+            parts.append(Expr("bool", f"({{}} {operator} {{}})", [rng.choice(same), outer]))
     if rng.random() < 0.4:
         parts.append(expressions.generate(Scope(rng, columns, fallible=False), "bool", 1))
     where = " WHERE " + " AND ".join("{}" for _ in parts) if parts else ""

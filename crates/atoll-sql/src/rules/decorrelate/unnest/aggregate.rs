@@ -13,7 +13,7 @@ use datafusion::logical_expr::logical_plan::{Aggregate, Join, JoinConstraint};
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 
 use super::super::outer::columns;
-use super::super::unsupported;
+use super::super::{has_subquery, unsupported};
 use super::{Unnest, projected};
 
 impl Unnest<'_> {
@@ -51,8 +51,10 @@ impl Unnest<'_> {
         };
         let plan = Arc::unwrap_or_clone(plan);
         let (right, on, filter) = match plan {
-            // The join selects the rows itself.
-            LogicalPlan::Filter(filter) if !self.depends(&filter.input)? => {
+            // The join selects the rows itself. Its condition has no subqueries.
+            LogicalPlan::Filter(filter)
+                if !self.depends(&filter.input)? && !has_subquery(&filter.predicate) =>
+            {
                 let predicate = self.bound(filter.predicate, filter.input.schema())?;
                 let right = marked(Arc::unwrap_or_clone(filter.input))?;
                 (right, Vec::new(), Some(predicate))
