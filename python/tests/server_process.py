@@ -38,13 +38,16 @@ class Serving:
         command = [atoll(), "--runtime-dir", str(self.runtime), "serve", name, "--port", "0"]
         if data:
             command += ["--data", str(self.folder / "data")]
+        # The log goes there, and is not read while the server runs.
+        self.errors = (self.folder / "stderr").open("w+")
         self.process = subprocess.Popen(
-            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*command, *options], stdout=subprocess.PIPE, stderr=self.errors, text=True
         )
         line = self.process.stdout.readline()
         if not line.startswith("listening on "):
             self.process.wait()
-            raise RuntimeError(self.process.stderr.read())
+            self.errors.seek(0)
+            raise RuntimeError(self.errors.read())
         places = line.removeprefix("listening on ").strip().split(" and ")
         self.port = int(places[-1].rpartition(":" if ":" in places[-1] else ".")[2])
 
@@ -86,7 +89,7 @@ class Serving:
 
     def close_pipes(self):
         self.process.stdout.close()
-        self.process.stderr.close()
+        self.errors.close()
 
     def __enter__(self):
         return self

@@ -302,3 +302,71 @@ def test_many_idle_clients_take_no_threads(tmp_path):
         for client in clients:
             assert client.execute("SELECT 2").fetchone() == (2,)
             client.close()
+
+
+def test_a_program_has_settings_of_its_own(server):
+    with psycopg.connect(server.dsn, options="-c app.id=7") as connection:
+        ask = lambda query, *values: connection.execute(query, values).fetchone()[0]  # noqa: E731
+        assert ask("SHOW app.id") == "7"
+        assert ask("SELECT set_config(%s, %s, %s)", "app.user", "Ann", True) == "Ann"
+        assert ask("SELECT current_setting(%s)", "app.user") == "Ann"
+        connection.commit()
+        assert ask("SELECT current_setting('app.user')") == ""
+        assert ask("SELECT current_setting('app.none', true)") is None
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            connection.execute("SET work_memory = 5")
+
+
+def test_slow_statements_and_errors_are_in_a_log_file_that_is_replaced(tmp_path):
+    log = tmp_path / "bank.log"
+    options = ("--log-file", str(log), "--log-min-duration", "0", "--log-rotate-size", "2000")
+    with Serving(tmp_path, *options) as serving:
+        with psycopg.connect(serving.dsn, autocommit=True) as connection:
+            connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
+            connection.execute("CREATE ROLE ann LOGIN PASSWORD 'geheim'")
+            for id in range(20):
+                connection.execute("INSERT INTO t VALUES (%s)", (id,))
+            connection.execute("SELECT count(*) FROM t WHERE id > 5")
+            with pytest.raises(psycopg.Error):
+                connection.execute("SELECT nonsense")
+    lines = "".join(path.read_text() for path in sorted(tmp_path.glob("bank.log.*")))
+    assert lines.count("INSERT INTO t VALUES ($1)") > 3
+    lines += log.read_text()
+    assert "SELECT count(*) FROM t WHERE id > ?" in lines and "plan=" in lines
+    assert "42703" in lines and "geheim" not in lines
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_notifications_reach_psycopg_and_psql(server):
+    with psycopg.connect(server.dsn, autocommit=True) as hearer:
+        hearer.execute("LISTEN jobs")
+        with psycopg.connect(server.dsn) as sender:
+            sender.execute("SELECT pg_notify('jobs', %s)", ("one",))
+            sender.execute("NOTIFY jobs, 'two'")
+            assert list(hearer.notifies(timeout=0.1)) == []
+            sender.commit()
+            pid = sender.info.backend_pid
+            assert sender.execute("SELECT pg_backend_pid()").fetchone() == (pid,)
+        heard = list(hearer.notifies(timeout=20, stop_after=2))
+        assert [(one.pid, one.channel, one.payload) for one in heard] == [
+            (pid, "jobs", "one"),
+            (pid, "jobs", "two"),
+        ]
+    shown = server.run("psql", "-X", input="LISTEN a;\nNOTIFY a, 'said';\nSELECT 1;\n")
+    assert 'Asynchronous notification "a" with payload "said" received' in shown
+
+
+def test_advisory_locks_of_two_clients(server):
+    with (
+        psycopg.connect(server.dsn, autocommit=True) as one,
+        psycopg.connect(server.dsn) as two,
+    ):
+        one.execute("SELECT pg_advisory_lock(%s)", (2**40,))
+        get = lambda: two.execute("SELECT pg_try_advisory_xact_lock(%s)", (2**40,))  # noqa: E731
+        assert get().fetchone() == (False,)
+        assert one.execute("SELECT pg_advisory_unlock(%s)", (2**40,)).fetchone() == (True,)
+        assert get().fetchone() == (True,)
+        taken = one.execute("SELECT pg_try_advisory_lock(%s)", (2**40,)).fetchone()
+        assert taken == (False,)
+        two.commit()
+        one.execute("SELECT pg_advisory_lock(%s)", (2**40,))

@@ -7,9 +7,11 @@
 
 mod args;
 mod commands;
+mod config;
 mod demo;
 mod error;
 mod loading;
+mod logging;
 mod moment;
 mod opening;
 mod output;
@@ -25,18 +27,26 @@ use std::process::ExitCode;
 
 use args::{Cli, Command};
 use clap::Parser;
+use config::Line;
 use error::CliError;
-use output::{Output, Style, say};
+use output::{ColorChoice, Output, Style, say};
 
 fn main() -> ExitCode {
     // The benchmark runs itself again as the process that reads.
     atoll_bench::snapshot::reader_main_if_asked();
     // A file that is larger than `ulimit -f` allows is an error, and no end of this process.
     atoll::machine::process::refuse_large_files();
-    let cli = Cli::parse();
+    let line = match config::of_command_line(std::env::args_os().collect()) {
+        Ok(line) => line,
+        Err(error) => {
+            say(&error::report(&error, Style::of_stderr(ColorChoice::Auto)));
+            return ExitCode::FAILURE;
+        }
+    };
+    let cli = Cli::parse_from(&line.arguments);
     let style = Style::of_stderr(cli.global.color);
     let mut output = Output::stdout(cli.global.color, cli.global.json);
-    let ended = run(&cli, &mut output);
+    let ended = run(&cli, &line, &mut output);
     let written = output.flush().map_err(CliError::from);
     match ended.and(written) {
         Ok(()) | Err(CliError::OutputClosed) => ExitCode::SUCCESS,
@@ -47,7 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli, output: &mut Output) -> error::Result<()> {
+fn run(cli: &Cli, line: &Line, output: &mut Output) -> error::Result<()> {
     let global = &cli.global;
     global.set_query_limits();
     match &cli.command {
@@ -61,6 +71,7 @@ fn run(cli: &Cli, output: &mut Output) -> error::Result<()> {
         Command::Bench(args) => commands::bench::run(args, global, output),
         Command::Torture(args) => commands::torture::run(args, global, output),
         Command::Dump(args) => commands::dump::run(args, global, output),
+        Command::Config(command) => commands::config::run(command, line, output),
         Command::Check(args) => commands::check::run(args, global, output),
         Command::Log(args) => commands::log::run(args, global, output),
         Command::Restore(args) => commands::restore::run(args, global, output),

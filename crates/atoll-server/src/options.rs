@@ -1,9 +1,10 @@
 //! What a server is told when it starts.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::log::LogOptions;
 use crate::tls::TlsFiles;
 
 /// Settings of a server.
@@ -28,6 +29,10 @@ pub struct ServerOptions {
     pub linger: Duration,
     /// Time that clients have to end when the server does.
     pub shutdown_time: Duration,
+    /// What is logged of statements.
+    pub log: LogOptions,
+    /// The address at which Prometheus gets metrics; `None` for no such endpoint.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Default for ServerOptions {
@@ -42,6 +47,8 @@ impl Default for ServerOptions {
             authentication_time: Duration::from_secs(30),
             linger: Duration::from_millis(5),
             shutdown_time: Duration::from_secs(10),
+            log: LogOptions::default(),
+            metrics: None,
         }
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! 1. A connection that rests ([`Reactor::rest`]) is kept here and its socket is armed.
 //! 2. When something comes, the thread takes the connection and gives it to a thread of the pool.
+//! 3. So it does when there is something for the client ([`Reactor::wake`]).
 //!
 //! `REACTOR-1`: a connection is in the room or with one thread. The socket reports once, and is
-//! armed again when the connection rests again.
+//! armed again when the connection rests again. `REACTOR-2`: what has come for a client before its
+//! connection rests keeps that from resting, and what comes later wakes it.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,6 +31,8 @@ pub(crate) trait Rests: Send + 'static {
     fn number(&self) -> u64;
     /// Its socket.
     fn socket(&self) -> &dyn AsFd;
+    /// Whether there is something for its client.
+    fn has_news(&self) -> bool;
 }
 
 /// What has come.
@@ -48,6 +52,8 @@ pub(crate) struct Reactor<C> {
 
 struct Room<C> {
     resting: HashMap<u64, C>,
+    /// Those that are woken and wait for the thread.
+    woken: Vec<C>,
     /// Nothing rests any more.
     is_closed: bool,
 }
@@ -65,7 +71,8 @@ impl<C: Rests> Reactor<C> {
             let number = EventData::new_u64(FIRST_LISTENER + at as u64);
             epoll::add(&epoll, listener.as_fd(), number, EventFlags::IN)?;
         }
-        let room = Mutex::new(Room { resting: HashMap::new(), is_closed: false });
+        let room =
+            Mutex::new(Room { resting: HashMap::new(), woken: Vec::new(), is_closed: false });
         Ok(Arc::new(Self { epoll, wake, room }))
     }
 
@@ -75,13 +82,14 @@ impl<C: Rests> Reactor<C> {
     }
 
     /// Keeps a connection until something comes; `is_known` says whether it has rested before.
-    /// Returns it if nothing may rest any more, or its socket cannot be waited for.
+    /// Returns it if nothing may rest any more, there is something for its client, or its socket
+    /// cannot be waited for.
     pub(crate) fn rest(&self, connection: C, is_known: bool) -> Result<(), C> {
         let number = connection.number();
         let data = EventData::new_u64(number);
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
         let mut room = self.room();
-        if room.is_closed {
+        if room.is_closed || connection.has_news() {
             return Err(connection);
         }
         // The thread finds it in the room only when the lock is free again.
@@ -96,16 +104,30 @@ impl<C: Rests> Reactor<C> {
         Ok(())
     }
 
-    /// Ends [`Reactor::run`] and returns what rests.
-    pub(crate) fn close(&self) -> Vec<C> {
-        let resting = {
+    /// There is something for the client of a connection.
+    pub(crate) fn wake(&self, number: u64) {
+        {
             let mut room = self.room();
-            room.is_closed = true;
-            std::mem::take(&mut room.resting)
-        };
+            let Some(connection) = room.resting.remove(&number) else { return };
+            room.woken.push(connection);
+        }
+        self.wake_thread();
+    }
+
+    fn wake_thread(&self) {
         // A write to a descriptor of this kind fails only where the number in it is too large.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-        resting.into_values().collect()
+    }
+
+    /// Ends [`Reactor::run`] and returns what rests.
+    pub(crate) fn close(&self) -> Vec<C> {
+        let (resting, woken) = {
+            let mut room = self.room();
+            room.is_closed = true;
+            (std::mem::take(&mut room.resting), std::mem::take(&mut room.woken))
+        };
+        self.wake_thread();
+        resting.into_values().chain(woken).collect()
     }
 
     /// Waits and tells what comes, until the reactor is closed.
@@ -121,7 +143,10 @@ impl<C: Rests> Reactor<C> {
             };
             for event in came.iter() {
                 match event.data.u64() {
-                    WAKE => {}
+                    WAKE => {
+                        // It counts to zero, or did before.
+                        let _ = rustix::io::read(&self.wake, &mut [0u8; 8][..]);
+                    }
                     number @ FIRST_LISTENER.. => {
                         happened(Happened::Listener((number - FIRST_LISTENER) as usize));
                     }
@@ -131,9 +156,14 @@ impl<C: Rests> Reactor<C> {
                     }
                 }
             }
-            if self.room().is_closed {
-                return Ok(());
-            }
+            let woken = {
+                let mut room = self.room();
+                if room.is_closed {
+                    return Ok(());
+                }
+                std::mem::take(&mut room.woken)
+            };
+            woken.into_iter().for_each(|one| happened(Happened::Connection(one)));
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::auth::{Roles, RolesError};
 use crate::connection::{self, Connection};
 use crate::listen::{ListenError, Listener};
 use crate::options::ServerOptions;
+use crate::prometheus::Endpoint;
 use crate::reactor::{Happened, Reactor, pause};
 use crate::shared::Shared;
 use crate::tls::{Tls, TlsError};
@@ -48,6 +49,14 @@ pub enum ServerError {
         /// The limit of open files.
         limit: u64,
     },
+    /// The address of the metrics is taken, or is none of this machine.
+    #[error("cannot listen on {address} for metrics: {source}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the system.
+        source: io::Error,
+    },
     /// The system refuses a thread or a descriptor.
     #[error("the server cannot start: {0}")]
     System(#[from] io::Error),
@@ -66,6 +75,9 @@ impl ServerError {
             Self::Files { .. } => {
                 Some("raise the limit (ulimit -n), or lower --max-connections".to_owned())
             }
+            Self::Metrics { .. } => Some(
+                "--metrics takes a free address of this machine, such as 127.0.0.1:9187".into(),
+            ),
             Self::System(_) => None,
         }
     }
@@ -77,6 +89,7 @@ pub struct Server {
     reactor: Arc<Reactor<Connection>>,
     listeners: Arc<Vec<Listener>>,
     thread: Option<JoinHandle<()>>,
+    endpoint: Option<Endpoint>,
 }
 
 impl Server {
@@ -102,6 +115,10 @@ impl Server {
         let roles = Roles::open(roles)?;
         let listeners = Arc::new(Listener::all(&options)?);
         let reactor = Reactor::new(&listeners)?;
+        let endpoint = options.metrics.map(|address| {
+            Endpoint::listen(address).map_err(|source| ServerError::Metrics { address, source })
+        });
+        let endpoint = endpoint.transpose()?;
         let shared = Arc::new(Shared::new(db, name.to_owned(), options, (roles, tls)));
         let thread = {
             let (shared, reactor) = (Arc::clone(&shared), Arc::clone(&reactor));
@@ -109,7 +126,16 @@ impl Server {
             let work = move || serve(&shared, &reactor, &listeners);
             Builder::new().name("atoll-server".into()).spawn(work)?
         };
-        Ok(Self { shared, reactor, listeners, thread: Some(thread) })
+        let mut server = Self { shared, reactor, listeners, thread: Some(thread), endpoint: None };
+        if let Some(listener) = endpoint {
+            server.endpoint = Some(Endpoint::start(listener, &server.shared)?);
+        }
+        Ok(server)
+    }
+
+    /// The address of the metrics, if there is one.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.endpoint.as_ref().map(|endpoint| endpoint.address)
     }
 
     /// The Unix socket, if there is one.
@@ -132,6 +158,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.begin_end();
+        drop(self.endpoint.take());
         for connection in self.reactor.close() {
             connection::resume(connection, &self.shared, &self.reactor);
         }

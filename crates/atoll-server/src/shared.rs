@@ -7,6 +7,7 @@ use atoll::Database;
 
 use crate::auth::Roles;
 use crate::clients::Clients;
+use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::pool::Pool;
 use crate::tls::Tls;
@@ -20,10 +21,11 @@ pub(crate) struct Shared {
     /// The name of the database, which clients connect to.
     pub(crate) name: String,
     pub(crate) options: ServerOptions,
-    pub(crate) roles: Roles,
+    pub(crate) roles: Arc<Roles>,
     pub(crate) tls: Option<Tls>,
     pub(crate) clients: Clients,
     pub(crate) pool: Pool,
+    pub(crate) metrics: Metrics,
     ending: AtomicBool,
     /// Clients that have not authenticated yet, on the Unix socket and on TCP.
     unknown: [AtomicUsize; 2],
@@ -36,9 +38,10 @@ impl Shared {
         options: ServerOptions,
         (roles, tls): (Roles, Option<Tls>),
     ) -> Self {
-        let (clients, pool) = (Clients::default(), Pool::default());
+        let (clients, pool, metrics) = (Clients::default(), Pool::default(), Metrics::default());
+        let roles = Arc::new(roles);
         let (ending, unknown) = (AtomicBool::new(false), Default::default());
-        Self { db, name, options, roles, tls, clients, pool, ending, unknown }
+        Self { db, name, options, roles, tls, clients, pool, metrics, ending, unknown }
     }
 
     /// Whether the server ends.

@@ -102,6 +102,16 @@ impl Socket {
         }
     }
 
+    /// Where the client is, for people.
+    pub(crate) fn address(&self) -> String {
+        match self {
+            Self::Unix(_) => "local".to_owned(),
+            Self::Tcp(socket) => {
+                socket.peer_addr().map_or("unknown".to_owned(), |peer| peer.to_string())
+            }
+        }
+    }
+
     /// The user at the other end of a Unix socket.
     pub(crate) fn peer_user(&self) -> Option<u32> {
         match self {

@@ -10,6 +10,8 @@ use crate::auth::scram::{Exchange, MECHANISM, ScramError};
 use crate::auth::{Role, name_of, own_user};
 use crate::clients::Client;
 use crate::link::{Gone, Wire};
+use crate::log;
+use crate::metrics::add;
 use crate::shared::Shared;
 use crate::socket::{Came, Socket};
 use crate::tls::Tls;
@@ -59,18 +61,29 @@ pub(crate) fn greet(
 ) -> Option<Admitted> {
     let deadline = Instant::now() + shared.options.authentication_time;
     let mut greeting = Greeting { wire: &mut wire, shared, deadline };
-    let known = greeting.introduction().and_then(|said| match said {
-        Some(said) => greeting.prove(&said, socket).map(|role| Some((said, role))),
-        None => Ok(None),
-    });
+    let known = match greeting.introduction() {
+        Ok(Some(said)) => match greeting.prove(&said, socket) {
+            Ok(role) => Ok(Some((said, role))),
+            Err(gone) => Err((said.user, gone)),
+        },
+        Ok(None) => Ok(None),
+        Err(gone) => Err((String::new(), gone)),
+    };
     match known {
         Ok(Some((said, role))) => admit(wire, shared, socket, said, &role),
         Ok(None) => None,
-        Err(gone) => {
-            wire.end(gone);
+        Err((user, gone)) => {
+            refuse(wire, shared, socket, &user, gone);
             None
         }
     }
+}
+
+/// Tells a client why it is not let in.
+fn refuse(mut wire: Wire, shared: &Shared, socket: &Socket, user: &str, gone: Gone) {
+    add(&shared.metrics.refused);
+    log::refused(user, &socket.address(), &gone);
+    wire.end(gone);
 }
 
 struct Greeting<'g> {
@@ -317,7 +330,7 @@ fn options(text: &str) -> Result<Vec<(String, String)>, Gone> {
 
 /// Gives a client that is known a place.
 fn admit(
-    mut wire: Wire,
+    wire: Wire,
     shared: &Arc<Shared>,
     socket: &Arc<Socket>,
     said: Introduction,
@@ -328,13 +341,16 @@ fn admit(
     if said.database != shared.name {
         let message = format!("database \"{}\" does not exist", said.database);
         let hint = Some(format!("the name of the database is \"{}\"", shared.name));
-        wire.end(Gone::Told(Report { state: "3D000", message, hint, ..Report::default() }));
+        let report = Report { state: "3D000", message, hint, ..Report::default() };
+        refuse(wire, shared, socket, &said.user, Gone::Told(report));
         return None;
     }
     let Some(client) = shared.clients.add(Arc::clone(socket), said.minor >= 2, most) else {
-        wire.end(fatal("53300", "sorry, too many clients already"));
+        let gone = fatal("53300", "sorry, too many clients already");
+        refuse(wire, shared, socket, &said.user, gone);
         return None;
     };
+    add(&shared.metrics.connections);
     Some(Admitted { client, wire, role: said.user, settings: said.settings })
 }
 

@@ -1,7 +1,8 @@
-//! Comments on relations and their parts.
+//! Comments on relations and their parts, and the rights of a relation.
 //!
-//! The comments of a relation are an object of their own, with a hidden name that is made of the
-//! relation's: so a comment needs no new table, and the rows of a table stay where they are.
+//! The comments and the rights of a relation are an object of their own, with a hidden name that is
+//! made of the relation's: so a comment needs no new table, and the rows of a table stay where they
+//! are.
 //! `COMMENT-1`: whatever gives a relation or a part of it another name, or drops it, does the same
 //! with its comments, in the same transaction.
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ApplyError, SqlError, SqlErrorKind};
 use crate::parse::MARK;
+use crate::rights::Rights;
 use crate::view::follow::Kept;
 
 const KIND: &str = "comments";
@@ -33,6 +35,9 @@ pub struct Comments {
     /// On its constraints.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub constraints: BTreeMap<String, String>,
+    /// The owner of the relation, and what others may do with it (`PRIVILEGE-2`).
+    #[serde(skip_serializing_if = "Rights::is_empty")]
+    pub(crate) rights: Rights,
 }
 
 /// The name of the object that has the comments of a relation.

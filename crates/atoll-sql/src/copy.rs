@@ -117,7 +117,9 @@ pub fn copy_from(
     let source = Source { table, input, format, columns, rules, options, tally };
     // No session says in which zone its instants are.
     let load = || source.load_alone(db, None, &interrupt, progress);
-    let context = Context::on_database(db.clone(), Arc::clone(&Shared::of(db).sequences));
+    let shared = Shared::of(db);
+    let (sequences, together) = (Arc::clone(&shared.sequences), shared.together.clone());
+    let context = Context::on_database(db.clone(), sequences, together);
     context::with(&context, || zone::with(Zone::default(), load))?;
     context.store_pending()?;
     Ok(source.tally.get())

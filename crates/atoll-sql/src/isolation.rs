@@ -65,6 +65,47 @@ pub(crate) struct Modes {
     pub(crate) read_only: Option<bool>,
 }
 
+/// The modes of a session and of its transaction, as they are shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShownModes {
+    /// Whether a transaction is open.
+    pub(crate) is_open: bool,
+    /// Whether the session reads a snapshot.
+    pub(crate) is_snapshot: bool,
+    pub(crate) isolation: Isolation,
+    pub(crate) read_only: bool,
+    pub(crate) default_isolation: Isolation,
+    pub(crate) default_read_only: bool,
+}
+
+impl Default for ShownModes {
+    fn default() -> Self {
+        let (isolation, default_isolation) = (Isolation::Serializable, Isolation::Serializable);
+        Self {
+            is_open: false,
+            is_snapshot: false,
+            isolation,
+            read_only: false,
+            default_isolation,
+            default_read_only: false,
+        }
+    }
+}
+
+impl ShownModes {
+    /// The mode of a name in lower case; `None` if that is none of a mode.
+    pub(crate) fn show(&self, name: &str) -> Option<&'static str> {
+        let on_or_off = |is_on| if is_on { "on" } else { "off" };
+        Some(match name {
+            "transaction_isolation" => self.isolation.name(),
+            "default_transaction_isolation" => self.default_isolation.name(),
+            "transaction_read_only" => on_or_off(self.read_only),
+            "default_transaction_read_only" => on_or_off(self.default_read_only),
+            _ => return None,
+        })
+    }
+}
+
 impl Isolation {
     /// The level that a scheme gives where this one is asked for.
     pub(crate) fn under(self, scheme: atoll::SchemeKind) -> Self {

@@ -12,9 +12,10 @@ use atoll::Snapshot;
 use sqlparser::ast::{
     AlterColumnOperation, AlterIndexOperation, AlterTable, AlterTableOperation, Array,
     ArrayElemTypeDef, CastKind, ColumnDef, ColumnOption, CommentObject, CopySource,
-    DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind, Spanned, Statement,
-    TableConstraint, TableFactor, TableObject, TypedString, Value, visit_expressions_mut,
+    DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Grant,
+    GrantObjects, Ident, ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind, Revoke,
+    Spanned, Statement, TableConstraint, TableFactor, TableObject, TypedString, Value,
+    visit_expressions_mut,
 };
 use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
@@ -325,6 +326,15 @@ impl Resolver<'_> {
                     _ => self.dropped(names, *if_exists, &relation),
                 }
             }
+            Statement::Grant(Grant { objects: Some(objects), .. })
+            | Statement::Revoke(Revoke { objects: Some(objects), .. }) => match objects {
+                GrantObjects::Tables(names)
+                | GrantObjects::Views(names)
+                | GrantObjects::Sequences(names) => {
+                    names.iter_mut().try_for_each(|name| self.relation(name))
+                }
+                _ => Ok(()),
+            },
             Statement::Truncate(truncate) => {
                 truncate.table_names.iter_mut().try_for_each(|one| self.relation(&mut one.name))
             }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ApplyError, SqlError, SqlErrorKind};
 use crate::mark::MARK;
+use crate::rights::{self, Privileges, Rights};
 
 /// The schema that every database begins with.
 pub(crate) const PUBLIC: &str = "public";
@@ -33,6 +34,9 @@ const NO_PUBLIC: &str = "no schema public";
 pub(crate) struct Kept {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) comment: Option<String>,
+    /// Those of `public` are [`usual`] where nothing else is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rights: Option<Rights>,
 }
 
 impl Kept {
@@ -149,13 +153,21 @@ pub(crate) fn object<'c>(catalog: &'c Catalog, schema: &str) -> Option<&'c Table
     catalog.object(&hidden(schema))
 }
 
-/// The comment on a schema of a database.
+/// What is kept of a schema of a database.
 ///
 /// # Errors
 /// A later version of Atoll has written something that this one does not know.
-pub fn comment_on_schema(catalog: &Catalog, schema: &str) -> Result<Option<String>, SqlError> {
+pub(crate) fn kept(catalog: &Catalog, schema: &str) -> Result<Kept, SqlError> {
     let kept = object(catalog, schema).map_or(Ok(None), |object| Kept::of(object.schema()))?;
-    Ok(kept.and_then(|kept| kept.comment))
+    Ok(kept.unwrap_or_default())
+}
+
+/// The comment on a schema of a database.
+///
+/// # Errors
+/// As [`kept`].
+pub fn comment_on_schema(catalog: &Catalog, schema: &str) -> Result<Option<String>, SqlError> {
+    Ok(kept(catalog, schema)?.comment)
 }
 
 /// The comment on the schema that an object is.
@@ -217,24 +229,59 @@ pub(crate) fn set_public(transaction: &mut Transaction, is_there: bool) -> Resul
     }
 }
 
-/// Gives a schema this comment.
+/// Changes what is kept of a schema.
 ///
 /// # Errors
 /// Those of the definition.
-pub(crate) fn comment(
+pub(crate) fn change(
     transaction: &mut Transaction,
     schema: &str,
-    comment: Option<String>,
+    change: impl FnOnce(&mut Kept),
 ) -> Result<(), ApplyError> {
     let old = object(&transaction.catalog(), schema).cloned();
+    let mut kept = Kept::default();
     if let Some(old) = old {
         transaction.lock_table(&old)?;
+        kept = Kept::of(old.schema())?.unwrap_or_default();
         transaction.drop_table(&old)?;
     }
-    match (schema, comment) {
-        (PUBLIC, None) => Ok(()),
-        (_, comment) => create(transaction, schema, &Kept { comment }),
+    change(&mut kept);
+    if schema == PUBLIC && kept == Kept::default() {
+        return Ok(());
     }
+    create(transaction, schema, &kept)
+}
+
+/// The rights of a schema where nothing else is said: all roles may use `public`.
+fn usual(schema: &str) -> Rights {
+    let mut usual = Rights::default();
+    if schema == PUBLIC {
+        usual.grant(rights::PUBLIC, Privileges::USAGE);
+    }
+    usual
+}
+
+/// The owner of a schema, and what others may do with it.
+///
+/// # Errors
+/// A later version of Atoll has written something that this one does not know.
+pub(crate) fn rights(catalog: &Catalog, schema: &str) -> Result<Rights, SqlError> {
+    Ok(kept(catalog, schema)?.rights.unwrap_or_else(|| usual(schema)))
+}
+
+/// Changes the rights of a schema.
+///
+/// # Errors
+/// Those of the definition.
+pub(crate) fn change_rights(
+    transaction: &mut Transaction,
+    schema: &str,
+    change_them: impl FnOnce(&mut Rights),
+) -> Result<(), ApplyError> {
+    change(transaction, schema, |kept| {
+        let rights = kept.rights.get_or_insert_with(|| usual(schema));
+        change_them(rights);
+    })
 }
 
 /// The flat names of the relations of a schema, in the order of creation.

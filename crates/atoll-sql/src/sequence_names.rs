@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use atoll::Table;
 use sqlparser::ast::{
     DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     ObjectName, Value, VisitMut, visit_expressions_mut,
@@ -14,6 +15,8 @@ use crate::error::{SqlError, SqlErrorKind};
 use crate::fold::fold;
 use crate::schemas::PUBLIC;
 
+/// The kind of the objects that are sequences.
+pub(crate) const KIND: &str = "sequence";
 /// The functions with a sequence as their first argument.
 const ASKING: [&str; 3] = ["nextval", "currval", "setval"];
 pub(crate) fn is_one_of(function: &Function, wanted: &[&str]) -> bool {
@@ -21,6 +24,11 @@ pub(crate) fn is_one_of(function: &Function, wanted: &[&str]) -> bool {
         [name] => name.as_ident().is_some_and(|name| wanted.contains(&fold(name).as_str())),
         _ => false,
     }
+}
+
+/// Whether an object is a sequence.
+pub(crate) fn is_sequence(object: &Table) -> bool {
+    object.schema().object().is_some_and(|(kind, _)| kind == KIND)
 }
 
 /// The first argument of a call.

@@ -10,6 +10,7 @@
 //! SET TIME ZONE 'Europe/Berlin'             in which local times are read and instants written
 //! SET search_path TO a, public               where names without a schema are looked up
 //! SET application_name = '…'                 what the client calls itself
+//! SET app.user = 'ann'                       a name with a point: what the program likes
 //! SHOW durability
 //! ```
 //!
@@ -27,27 +28,16 @@ use sqlparser::ast::{
     ValueWithSpan,
 };
 
+use crate::custom_settings::{self, Customs};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::fixed_settings::Fixed;
 use crate::names;
 use crate::search_path::SearchPath;
+use crate::setting_time;
 use crate::zone::Zone;
 
-/// Units of time, the longest first, with their microseconds.
-const UNITS: [(&str, u64); 6] = [
-    ("d", 86_400_000_000),
-    ("h", 3_600_000_000),
-    ("min", 60_000_000),
-    ("s", 1_000_000),
-    ("ms", 1000),
-    ("us", 1),
-];
-
-/// Longest limit, as in PostgreSQL.
-const MILLIS_MAX: u64 = i32::MAX as u64;
-
 /// The settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Setting {
     Durability,
     SynchronousCommit,
@@ -56,6 +46,8 @@ pub(crate) enum Setting {
     ApplicationName,
     Limit(Limit),
     Fixed(Fixed),
+    /// One of the program's own, by its name in lower case.
+    Custom(Arc<str>),
 }
 
 /// Limits of time.
@@ -79,6 +71,8 @@ pub(crate) struct Values {
     pub(crate) path: Option<Arc<SearchPath>>,
     /// The name that the client gives itself.
     pub(crate) application: Option<Arc<str>>,
+    /// The settings that programs have for themselves.
+    pub(crate) customs: Customs,
     /// Of a wait for another transaction.
     pub(crate) lock: Option<Duration>,
     /// Of a statement.
@@ -94,6 +88,7 @@ pub(crate) enum Changed {
     Zone(Zone),
     Path(Option<Arc<SearchPath>>),
     Application(Option<Arc<str>>),
+    Custom(Arc<str>, Option<Arc<str>>),
     Limit(Limit, Option<Duration>),
     /// The setting has one value.
     Nothing,
@@ -130,9 +125,12 @@ impl Values {
             Changed::Zone(zone) => self.zone = zone,
             Changed::Path(path) => self.path = path,
             Changed::Application(name) => self.application = name,
+            Changed::Custom(name, value) => self.customs.set(&name, value),
             Changed::Nothing => {}
             Changed::Limit(limit, time) => *self.limit(limit) = time,
-            Changed::All => *self = Self::default(),
+            Changed::All => {
+                *self = Self { customs: self.customs.emptied(), ..Self::default() };
+            }
         }
     }
 }
@@ -141,16 +139,16 @@ impl Setting {
     /// The names of all settings.
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         let own = [
-            Self::Durability,
-            Self::SynchronousCommit,
-            Self::TimeZone,
-            Self::SearchPath,
-            Self::ApplicationName,
-            Self::Limit(Limit::Lock),
-            Self::Limit(Limit::Statement),
-            Self::Limit(Limit::Idle),
+            "durability",
+            "synchronous_commit",
+            "TimeZone",
+            "search_path",
+            "application_name",
+            "lock_timeout",
+            "statement_timeout",
+            "idle_in_transaction_session_timeout",
         ];
-        own.into_iter().map(Self::name).chain(Fixed::names())
+        own.into_iter().chain(Fixed::names())
     }
 
     /// The setting of a name, if there is one.
@@ -170,12 +168,19 @@ impl Setting {
             [time, zone] if names::fold(time) == "time" && names::fold(zone) == "zone" => {
                 Some(Self::TimeZone)
             }
-            _ => None,
+            [] => None,
+            parts => Some(Self::Custom(custom_settings::joined(parts))),
         }
     }
 
+    /// The setting of a name in a text, if there is one.
+    pub(crate) fn of_text(name: &str) -> Option<Self> {
+        let parts: Vec<Ident> = name.to_ascii_lowercase().split('.').map(Ident::new).collect();
+        Self::named(&parts)
+    }
+
     /// Its name.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::Durability => "durability",
             Self::SynchronousCommit => "synchronous_commit",
@@ -187,11 +192,12 @@ impl Setting {
             Self::Limit(Limit::Lock) => "lock_timeout",
             Self::Limit(Limit::Statement) => "statement_timeout",
             Self::Limit(Limit::Idle) => "idle_in_transaction_session_timeout",
+            Self::Custom(name) => name,
         }
     }
 
     /// As it is shown, of a database that has no logs if there is no `default` durability.
-    pub(crate) fn show(self, values: &Values, default: Choice) -> String {
+    pub(crate) fn show(&self, values: &Values, default: Choice) -> String {
         let durability = values.durability.or(default).unwrap_or(Durability::None);
         match (self, durability) {
             (Self::Durability, durability) => durability.to_string(),
@@ -201,12 +207,13 @@ impl Setting {
             (Self::Fixed(fixed), _) => fixed.shown.to_owned(),
             (Self::SearchPath, _) => values.search_path().text().to_owned(),
             (Self::ApplicationName, _) => values.application.as_deref().unwrap_or("").to_owned(),
-            (Self::Limit(limit), _) => show_time(*values.clone().limit(limit)),
+            (Self::Limit(limit), _) => setting_time::show(*values.clone().limit(*limit)),
+            (Self::Custom(name), _) => values.customs.get(name).unwrap_or("").to_owned(),
         }
     }
 
     /// What a value sets; `default` is the durability of the database.
-    fn read(self, value: &Expr, default: Choice) -> Result<Changed, SqlError> {
+    pub(crate) fn read(&self, value: &Expr, default: Choice) -> Result<Changed, SqlError> {
         let (text, is_word) = text(value)?;
         if is_word && text == "default" {
             return Ok(self.reset());
@@ -231,7 +238,15 @@ impl Setting {
                 let path = SearchPath::of_values(std::slice::from_ref(value))?;
                 return Ok(Changed::Path(Some(Arc::new(path))));
             }
-            Self::Limit(limit) => return Ok(Changed::Limit(limit, self.time(&text)?)),
+            Self::Custom(name) => {
+                custom_settings::check(name)?;
+                let value = as_written(value).unwrap_or(text);
+                return Ok(Changed::Custom(Arc::clone(name), Some(value.into())));
+            }
+            Self::Limit(limit) => {
+                let time = setting_time::read(self.name(), &text)?;
+                return Ok(Changed::Limit(*limit, time));
+            }
             Self::Durability => {
                 text.parse::<Durability>().map_err(|error| wrong(error.to_string()))?
             }
@@ -261,9 +276,10 @@ impl Setting {
         Ok(Changed::Durability(Some(wanted)))
     }
 
-    fn reset(self) -> Changed {
+    fn reset(&self) -> Changed {
         match self {
-            Self::Limit(limit) => Changed::Limit(limit, None),
+            Self::Limit(limit) => Changed::Limit(*limit, None),
+            Self::Custom(name) => Changed::Custom(Arc::clone(name), None),
             Self::TimeZone => Changed::Zone(Zone::default()),
             Self::SearchPath => Changed::Path(None),
             Self::ApplicationName => Changed::Application(None),
@@ -271,37 +287,6 @@ impl Setting {
             _ => Changed::Durability(None),
         }
     }
-
-    /// The time that a text says; `None` for 0.
-    fn time(self, text: &str) -> Result<Option<Duration>, SqlError> {
-        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-        let (number, unit) = (&text[..digits], text[digits..].trim());
-        let unit = match unit {
-            "" => Some(1000),
-            unit => UNITS.iter().find(|(name, _)| *name == unit).map(|(_, micros)| *micros),
-        };
-        let (Ok(number), Some(unit)) = (number.parse::<f64>(), unit) else {
-            let message = format!(
-                "\"{text}\" is no time for {}; write a number of milliseconds, or one with a unit \
-                 such as '2s' or '5min'",
-                self.name()
-            );
-            return Err(SqlError::new(SqlErrorKind::Type, message));
-        };
-        let millis = (number * unit as f64 / 1000.0).round();
-        if millis > MILLIS_MAX as f64 {
-            let message = format!("{text} is out of range for {}", self.name());
-            return Err(SqlError::new(SqlErrorKind::Type, message));
-        }
-        Ok(Some(Duration::from_millis(millis as u64)).filter(|time| !time.is_zero()))
-    }
-}
-
-/// A time in its longest unit.
-fn show_time(time: Option<Duration>) -> String {
-    let micros = time.map_or(0, |time| time.as_micros() as u64);
-    let whole = UNITS.iter().find(|(_, unit)| micros > 0 && micros.is_multiple_of(*unit));
-    whole.map_or("0".to_owned(), |(name, unit)| format!("{}{name}", micros / unit))
 }
 
 /// A value in lower case, and whether it was a word without quotes.
@@ -359,7 +344,7 @@ pub(crate) fn assignment(set: &Set, default: Choice) -> Result<Assignment, SqlEr
         Some(ContextModifier::Local) => true,
         Some(ContextModifier::Global) => return Err(unknown("SET GLOBAL")),
     };
-    let setting = of_name(variable).ok_or_else(|| unknown(&format!("SET {variable}")))?;
+    let setting = of_name(variable).ok_or_else(|| no_setting(&variable.to_string()))?;
     if setting == Setting::SearchPath && values.len() > 1 {
         let path = SearchPath::of_values(values)?;
         return Ok(Assignment { changed: Changed::Path(Some(Arc::new(path))), is_local });
@@ -381,7 +366,7 @@ pub(crate) fn reset(reset: &Reset) -> Result<Assignment, SqlError> {
         Reset::ALL => Changed::All,
         Reset::ConfigurationParameter(name) => match of_name(name) {
             Some(setting) => setting.reset(),
-            None => return Err(unknown(&format!("RESET {name}"))),
+            None => return Err(no_setting(&name.to_string())),
         },
     };
     Ok(Assignment { changed, is_local: false })
@@ -393,12 +378,20 @@ fn of_name(name: &ObjectName) -> Option<Setting> {
 }
 
 fn unknown(what: &str) -> SqlError {
-    SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
-        "the settings are durability, synchronous_commit, TimeZone, search_path, \
-             application_name, lock_timeout, statement_timeout and \
-             idle_in_transaction_session_timeout"
-            .to_owned(),
-    ))
+    SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(hint()))
+}
+
+/// The error for a setting that does not exist.
+pub(crate) fn no_setting(name: &str) -> SqlError {
+    let message = format!("unrecognized configuration parameter \"{}\"", name.to_lowercase());
+    SqlError::unsupported(message).with_state("42704").with_hint(Some(hint()))
+}
+
+fn hint() -> String {
+    "the settings are durability, synchronous_commit, TimeZone, search_path, application_name, \
+     lock_timeout, statement_timeout and idle_in_transaction_session_timeout; a name with a point, \
+     such as app.user, is the program's own"
+        .to_owned()
 }
 
 /// The settings of a session, through its transactions.
@@ -411,6 +404,8 @@ pub(crate) struct Settings {
     local: Option<Values>,
     /// Something may have changed since [`Settings::take_changed`] was called.
     has_changed: bool,
+    /// How often something may have changed.
+    version: u64,
 }
 
 impl Settings {
@@ -424,10 +419,43 @@ impl Settings {
         std::mem::take(&mut self.has_changed)
     }
 
+    /// Raised by each change.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn note_change(&mut self) {
+        self.has_changed = true;
+        self.version += 1;
+    }
+
+    /// The setting of a name, if it exists: one of a program's own once it has been set.
+    ///
+    /// # Errors
+    /// It does not.
+    pub(crate) fn existing(
+        &self,
+        setting: Option<Setting>,
+        name: &str,
+    ) -> Result<Setting, SqlError> {
+        match setting {
+            Some(Setting::Custom(custom)) if !self.now().customs.knows(&custom) => {
+                Err(no_setting(name))
+            }
+            setting => setting.ok_or_else(|| no_setting(name)),
+        }
+    }
+
     /// Something is set; an open transaction may be rolled back.
     pub(crate) fn set(&mut self, assignment: Assignment, in_transaction: bool) {
         let Assignment { changed, is_local } = assignment;
-        self.has_changed = true;
+        self.note_change();
+        if let Changed::Custom(name, _) = &changed {
+            // It is known from now on, also where the transaction is rolled back.
+            for values in [Some(&mut self.session), self.pending.as_mut(), self.local.as_mut()] {
+                values.into_iter().for_each(|values| values.customs.know(name));
+            }
+        }
         match (in_transaction, is_local) {
             (true, true) => {
                 let now = self.now().clone();
@@ -446,7 +474,9 @@ impl Settings {
 
     /// The open transaction has ended.
     pub(crate) fn end(&mut self, committed: bool) {
-        self.has_changed |= self.local.is_some() || self.pending.is_some();
+        if self.local.is_some() || self.pending.is_some() {
+            self.note_change();
+        }
         self.local = None;
         if let Some(values) = self.pending.take().filter(|_| committed) {
             self.session = values;
@@ -529,9 +559,15 @@ mod tests {
         for sql in ["SET durability = 'none', 'strict'", "SET durability = 1 + 1"] {
             assert_eq!(of(sql).unwrap_err().kind(), SqlErrorKind::Syntax, "{sql}");
         }
-        for sql in ["SET work_mem = 1", "SET fsync = off", "RESET work_mem", "SET a.b = 1"] {
-            assert_eq!(of(sql).unwrap_err().kind(), SqlErrorKind::Unsupported, "{sql}");
+        for sql in ["SET work_mem = 1", "SET Fsync = off", "RESET work_mem"] {
+            let error = of(sql).unwrap_err();
+            assert_eq!((error.sqlstate(), error.position()), ("42704", None), "{sql}");
         }
+        let error = of("SET Fsync = off").unwrap_err();
+        assert_eq!(error.message(), "unrecognized configuration parameter \"fsync\"");
+        let changed = Changed::Custom("app.user".into(), Some("Ann".into()));
+        assert_eq!(of("SET App.User = 'Ann'").unwrap().changed, changed);
+        assert_eq!(of("SET a.\"1\" = 1").unwrap_err().sqlstate(), "42602");
     }
 
     #[test]
@@ -558,7 +594,7 @@ mod tests {
                 let sql = format!("SET {name} = {value}");
                 assert_eq!(of(&sql).unwrap().changed, Changed::Limit(limit, time), "{sql}");
             }
-            assert_eq!(show_time(time), shown);
+            assert_eq!(setting_time::show(time), shown);
         }
         for value in ["'soon'", "'2 fortnights'", "-1", "'1e9d'", "'99999d'", "''"] {
             let error = of(&format!("SET lock_timeout = {value}")).unwrap_err();

@@ -17,6 +17,7 @@ use atoll::{
     TxnResult,
 };
 
+use crate::coordination::Mark;
 use crate::error::{ApplyError, Cause, ChangeError, SqlError, SqlErrorKind};
 use crate::foreign::deferred::{Deferred, Modes};
 use crate::interrupt::Interrupt;
@@ -24,7 +25,7 @@ use crate::isolation::Isolation;
 use crate::journal::Journal;
 use crate::prepared::Prepared;
 use crate::prepared::run::{self, How, Part, Ran};
-use crate::sequence::context::{Context, Own};
+use crate::sequence::context::{self, Context, Own};
 use crate::settings::Choice;
 use crate::short::run::Stop;
 use crate::short::scalar::Surroundings;
@@ -90,6 +91,17 @@ pub(crate) struct OpenTransaction {
     savepoints: Vec<Savepoint>,
     journal: Journal,
     deferred: Box<Deferred>,
+    /// Of its session.
+    _ending: Ending,
+}
+
+/// Releases the advisory locks of a transaction when it ends (`COORDINATION-3`).
+struct Ending(Arc<Context>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end_transaction();
+    }
 }
 
 /// See [`OpenTransaction::savepoint`].
@@ -100,6 +112,8 @@ struct Savepoint {
     /// Checks that were deferred.
     checks: usize,
     modes: Modes,
+    /// What the session has of its own.
+    mark: Mark,
 }
 
 impl OpenTransaction {
@@ -112,6 +126,7 @@ impl OpenTransaction {
         began: i64,
         isolation: Isolation,
         read_only: bool,
+        context: &Arc<Context>,
     ) -> Result<Self, SqlError> {
         let mut transaction = begin(db, read_only)?;
         transaction.park();
@@ -126,6 +141,7 @@ impl OpenTransaction {
             savepoints: Vec::new(),
             journal: Journal::default(),
             deferred: Box::default(),
+            _ending: Ending(Arc::clone(context)),
         })
     }
 
@@ -195,6 +211,7 @@ impl OpenTransaction {
         let read_committed = self.isolation == Isolation::ReadCommitted;
         let mut pause = PAUSE_MIN;
         for _ in 0..ATTEMPTS_MAX {
+            context::begin_attempt();
             // Also if the statement panics.
             self.failed = true;
             self.has_written |= writes;

@@ -5,21 +5,25 @@
 //! one name and one help text.
 
 mod bench;
+mod config;
 mod demo;
 mod files;
 mod global;
 mod inspect;
+mod log;
 mod owner;
 mod serve;
 mod sql;
 
 pub use bench::{Bench, BenchArgs, OtherTorture, StatementsArgs, TortureCommand};
+pub use config::ConfigCommand;
 pub use demo::DemoArgs;
 pub use files::{CheckArgs, LogArgs, RestoreArgs};
 pub use global::GlobalArgs;
 pub use inspect::{ListArgs, NodesArgs, SnapshotsArgs};
-pub use owner::OwnerArgs;
-pub use serve::{Listen, ServeArgs};
+pub use log::{LogLevel, ServerLogArgs};
+pub use owner::{OwnerArgs, parse_interval};
+pub use serve::{CONNECTIONS, Listen, ServeArgs, parse_listen};
 pub use sql::{AttachArgs, Conflict, DumpArgs, FileFormat, LoadArgs, ScriptArgs, SqlArgs};
 
 use clap::{Parser, Subcommand};
@@ -93,6 +97,19 @@ Examples:
 A schedule is a function of its seed, so an anomaly that was found is found again. The status is 1
 when there is an anomaly; the report says which transactions show it.")]
     Torture(TortureCommand),
+    /// Check a configuration file of `atoll serve`, or show what it says
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  atoll config check bank.toml          what is wrong in the file, with its lines
+  atoll config show --config bank.toml  the options of `atoll serve` with it, and where each is from
+  atoll config show --config bank.toml --port 6000
+  atoll config show bank                the options without a file
+
+What `show` writes can be read as a configuration file."
+    )]
+    Config(ConfigCommand),
     /// Verify the files of a database that is not open
     Check(CheckArgs),
     /// Show the log of a database that is not open

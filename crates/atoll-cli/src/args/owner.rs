@@ -70,7 +70,11 @@ pub(super) fn scheme_help() -> String {
     format!("How transactions are kept apart, one of {names} [default: {default}]")
 }
 
-fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
+/// Reads a time that is not zero.
+///
+/// # Errors
+/// A sentence that says how a time looks.
+pub fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
     let time = size::parse_time(text)?;
     if time.is_zero() { Err("it must be more than 0".to_owned()) } else { Ok(time) }
 }

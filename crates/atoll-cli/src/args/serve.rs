@@ -1,13 +1,18 @@
 //! Arguments of `atoll serve`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
+use super::log::ServerLogArgs;
 use super::owner::OwnerArgs;
 use crate::size;
+
+/// How many clients there may be at a time.
+pub const CONNECTIONS: RangeInclusive<u32> = 4..=100_000;
 
 /// `atoll serve`.
 #[derive(Debug, Args)]
@@ -18,6 +23,8 @@ Examples:
   psql -h $XDG_RUNTIME_DIR/atoll bank -c \"ALTER ROLE $USER PASSWORD 'secret'\"
   psql -h 127.0.0.1 -U $USER bank       a client on the network, with that password
   atoll attach bank                     a snapshot of it, at the same time
+  atoll serve --config bank.toml        all of that from a file; what the command line says, wins
+  atoll config check bank.toml          what is wrong in the file
 
 The first line says where the server listens. On the Unix socket, a user of the system is the role
 of the same name, and the user of the server may be any role. On TCP a role proves its
@@ -25,7 +32,12 @@ password (SCRAM-SHA-256). The roles of a database in a folder are in the file `r
 SIGINT (Ctrl-C) or SIGTERM ends the server: statements end, and clients are told why.")]
 pub struct ServeArgs {
     /// Name under which other processes find the database, and clients connect to it
-    pub name: String,
+    #[arg(required_unless_present = "config")]
+    pub name: Option<String>,
+
+    /// File with options, in TOML: each under its name, with underscores
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 
     /// Port, on TCP and in the name of the Unix socket
     #[arg(long, value_name = "PORT", default_value_t = 5432)]
@@ -55,12 +67,22 @@ pub struct ServeArgs {
 
     /// Most clients at a time; the last three places are for superusers
     #[arg(long, value_name = "N", default_value_t = 1000)]
-    #[arg(value_parser = clap::value_parser!(u32).range(4..=100_000))]
+    #[arg(value_parser = clap::value_parser!(u32).range(
+        i64::from(*CONNECTIONS.start())..=i64::from(*CONNECTIONS.end())
+    ))]
     pub max_connections: u32,
 
     /// Time that a client has to authenticate (seconds, or 10s, 1m)
     #[arg(long, value_name = "TIME", value_parser = size::parse_time, default_value = "30")]
     pub authentication_timeout: Duration,
+
+    /// Address and port at which Prometheus gets metrics, as http://ADDRESS/metrics [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<SocketAddr>,
+
+    /// The log.
+    #[command(flatten)]
+    pub log: ServerLogArgs,
 
     /// Settings of the database.
     #[command(flatten)]
@@ -76,7 +98,11 @@ pub enum Listen {
     On(IpAddr),
 }
 
-fn parse_listen(text: &str) -> Result<Listen, String> {
+/// Reads where a server listens on TCP.
+///
+/// # Errors
+/// A sentence that says how an address looks.
+pub fn parse_listen(text: &str) -> Result<Listen, String> {
     match text {
         "none" => Ok(Listen::None),
         "localhost" => Ok(Listen::On(IpAddr::from([127, 0, 0, 1]))),

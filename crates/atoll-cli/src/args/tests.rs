@@ -55,6 +55,7 @@ fn every_command_that_opens_a_database_takes_a_scheme_and_its_help_knows_all_of_
         " snapshots",
         " list",
         " nodes",
+        " config check",
         " check",
         " log",
         " bench timestamps",

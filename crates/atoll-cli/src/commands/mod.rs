@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod bench;
 pub mod check;
+pub mod config;
 pub mod dump;
 pub mod list;
 pub mod load;

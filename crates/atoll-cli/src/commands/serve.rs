@@ -9,6 +9,7 @@ use atoll_server::{Server, ServerError, ServerOptions, TlsFiles};
 use super::{notify, wait_for_end};
 use crate::args::{GlobalArgs, Listen, ServeArgs};
 use crate::error::{CliError, Result};
+use crate::logging;
 use crate::output::{Output, say};
 use crate::session::Session;
 
@@ -20,20 +21,31 @@ const ROLES: &str = "roles";
 /// # Errors
 /// A database that cannot be opened, and sockets that cannot be made.
 pub fn run(args: &ServeArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
+    let name = args.name.as_deref().ok_or_else(|| {
+        let hint = "give it on the command line, or as `name` at the top of the file";
+        CliError::with_hint("the database has no name", hint)
+    })?;
     let options = options(args, global)?;
-    let session = Session::own(&args.name, &args.owner, global)?;
+    logging::begin(&args.log)?;
+    let session = Session::own(name, &args.owner, global)?;
     let database = session.database()?.clone();
     let roles = args.owner.data.as_ref().map(|folder| folder.join(ROLES));
-    let server = Server::start(database.clone(), &args.name, roles.as_deref(), options)?;
+    let server = Server::start(database.clone(), name, roles.as_deref(), options)?;
     let mut places: Vec<String> =
         server.socket().iter().map(|path| path.display().to_string()).collect();
     places.extend(server.addresses().iter().map(ToString::to_string));
-    output.line(&format!("listening on {}", places.join(" and ")))?;
+    if let Some(address) = server.metrics() {
+        say(&format!("metrics at http://{address}/metrics"));
+    }
+    let places = places.join(" and ");
+    tracing::info!(name, places, "listening");
+    output.line(&format!("listening on {places}"))?;
     output.flush()?;
-    say(&format!("serving {}; Ctrl-C ends this process, which owns it", args.name));
+    say(&format!("serving {name}; Ctrl-C ends this process, which owns it"));
     tell("READY=1");
     wait_for_end()?;
     tell("STOPPING=1");
+    tracing::info!(name, "stopping");
     server.stop();
     Ok(database.close()?)
 }
@@ -80,6 +92,8 @@ fn options(args: &ServeArgs, global: &GlobalArgs) -> Result<ServerOptions> {
         port: args.port,
         connections_max: args.max_connections as usize,
         authentication_time: args.authentication_timeout,
+        log: logging::options(&args.log),
+        metrics: args.metrics,
         ..ServerOptions::default()
     })
 }

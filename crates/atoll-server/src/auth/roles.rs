@@ -3,15 +3,17 @@
 //! `ROLE-1`: verifiers of passwords are in the file alone, which only its owner may read: in no
 //! table, no snapshot and no log. `ROLE-2`: the file is replaced as a whole, so a crash leaves the
 //! old one or the new one. `ROLE-3`: the user of the server is a superuser, in the file or not.
+//! `ROLE-4`: no role is a member of itself, by way of others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use atoll_sql::SystemRole;
+use atoll_sql::{RoleInfo, SystemRole};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::scram::Verifier;
@@ -19,8 +21,12 @@ use super::users::{name_of, own_user};
 
 /// The number of the role that owns the database.
 const OWNER: u32 = 10;
-/// The first line of the file.
+/// The first line of the file: of one without memberships, which earlier versions read, and of one
+/// with them.
 const HEAD: &str = "atoll roles 1";
+const HEAD_WITH_MEMBERS: &str = "atoll roles 2";
+/// What a line with a membership begins with.
+const MEMBER: &str = "member\t";
 
 /// A role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,11 +93,38 @@ impl RolesError {
     }
 }
 
+/// The roles and their memberships.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Book {
+    by_name: BTreeMap<String, Role>,
+    /// Members, each with a role that it is a member of.
+    members: BTreeSet<(String, String)>,
+}
+
+impl Book {
+    /// The roles of which one is a member, directly or not, and itself.
+    fn all_of(&self, name: &str) -> BTreeSet<String> {
+        let mut all = BTreeSet::from([name.to_owned()]);
+        let mut next = vec![name.to_owned()];
+        while let Some(member) = next.pop() {
+            let groups = self.members.iter().filter(|(one, _)| *one == member);
+            for (_, group) in groups {
+                if all.insert(group.clone()) {
+                    next.push(group.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
 /// All roles.
 #[derive(Debug)]
 pub(crate) struct Roles {
     file: Option<PathBuf>,
-    by_name: Mutex<BTreeMap<String, Role>>,
+    book: Mutex<Book>,
+    /// Raised by each change.
+    version: AtomicU64,
     /// For answers to those that do not exist.
     secret: [u8; 32],
 }
@@ -102,12 +135,12 @@ impl Roles {
     /// # Errors
     /// [`RolesError`].
     pub(crate) fn open(file: Option<&Path>) -> Result<Self, RolesError> {
-        let mut by_name = match file {
+        let mut book = match file {
             Some(path) => read(path)?,
-            None => BTreeMap::new(),
+            None => Book::default(),
         };
         let own = name_of(own_user()).unwrap_or_else(|| own_user().to_string());
-        let own = by_name.entry(own).or_default();
+        let own = book.by_name.entry(own).or_default();
         (own.is_superuser, own.may_login) = (true, true);
         let mut secret = [0; 32];
         if SystemRandom::new().fill(&mut secret).is_err() {
@@ -115,12 +148,13 @@ impl Roles {
             let source = io::Error::other("the system has no randomness");
             return Err(RolesError::File { path, source });
         }
-        Ok(Self { file: file.map(Path::to_owned), by_name: Mutex::new(by_name), secret })
+        let (file, version) = (file.map(Path::to_owned), AtomicU64::new(1));
+        Ok(Self { file, book: Mutex::new(book), version, secret })
     }
 
-    fn roles(&self) -> MutexGuard<'_, BTreeMap<String, Role>> {
+    fn book(&self) -> MutexGuard<'_, Book> {
         // A change that panics has changed nothing.
-        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn secret(&self) -> &[u8] {
@@ -128,7 +162,7 @@ impl Roles {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Role> {
-        self.roles().get(name).cloned()
+        self.book().by_name.get(name).cloned()
     }
 
     /// All roles, as `pg_roles` shows them.
@@ -140,7 +174,7 @@ impl Roles {
             is_superuser: role.is_superuser,
             can_log_in: role.may_login,
         };
-        self.roles().iter().map(listed).collect()
+        self.book().by_name.iter().map(listed).collect()
     }
 
     /// Adds a role; false if there is one of the name.
@@ -148,10 +182,10 @@ impl Roles {
     /// # Errors
     /// The file cannot be written; nothing is added then.
     pub(crate) fn create(&self, name: &str, role: Role) -> Result<bool, RolesError> {
-        self.change(|roles| {
-            let is_new = !roles.contains_key(name);
+        self.change(|book| {
+            let is_new = !book.by_name.contains_key(name);
             if is_new {
-                roles.insert(name.to_owned(), role);
+                book.by_name.insert(name.to_owned(), role);
             }
             is_new
         })
@@ -162,8 +196,8 @@ impl Roles {
     /// # Errors
     /// The file cannot be written; nothing is changed then.
     pub(crate) fn alter(&self, name: &str, change: RoleChange) -> Result<bool, RolesError> {
-        self.change(|roles| {
-            let Some(role) = roles.get_mut(name) else { return false };
+        self.change(|book| {
+            let Some(role) = book.by_name.get_mut(name) else { return false };
             role.is_superuser = change.is_superuser.unwrap_or(role.is_superuser);
             role.may_login = change.may_login.unwrap_or(role.may_login);
             if let Some(verifier) = change.verifier {
@@ -178,14 +212,36 @@ impl Roles {
     /// # Errors
     /// The file cannot be written; nothing is removed then.
     pub(crate) fn remove(&self, name: &str) -> Result<bool, RolesError> {
-        self.change(|roles| roles.remove(name).is_some())
+        self.change(|book| {
+            book.members.retain(|(member, group)| member != name && group != name);
+            book.by_name.remove(name).is_some()
+        })
     }
 
-    fn change(
+    /// Makes a role a member of another, or no longer; false if the other is a member of it.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is changed then.
+    pub(crate) fn set_member(
         &self,
-        change: impl FnOnce(&mut BTreeMap<String, Role>) -> bool,
+        member: &str,
+        group: &str,
+        is_member: bool,
     ) -> Result<bool, RolesError> {
-        let mut roles = self.roles();
+        let mut makes_circle = false;
+        self.change(|book| {
+            let pair = (member.to_owned(), group.to_owned());
+            if !is_member {
+                return book.members.remove(&pair);
+            }
+            makes_circle = book.all_of(group).contains(member);
+            !makes_circle && book.members.insert(pair)
+        })?;
+        Ok(!makes_circle)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Book) -> bool) -> Result<bool, RolesError> {
+        let mut roles = self.book();
         let mut changed = roles.clone();
         if !change(&mut changed) {
             return Ok(false);
@@ -195,6 +251,7 @@ impl Roles {
                 .map_err(|source| RolesError::File { path: path.clone(), source })?;
         }
         *roles = changed;
+        self.version.fetch_add(1, Ordering::Release);
         Ok(true)
     }
 }
@@ -208,11 +265,23 @@ fn number_of(name: &str) -> u32 {
     hash | 0xC000_0000
 }
 
-fn read(path: &Path) -> Result<BTreeMap<String, Role>, RolesError> {
+impl atoll_sql::Roles for Roles {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    fn role(&self, name: &str) -> Option<RoleInfo> {
+        let book = self.book();
+        let role = book.by_name.get(name)?;
+        Some(RoleInfo { is_superuser: role.is_superuser, roles: book.all_of(name) })
+    }
+}
+
+fn read(path: &Path) -> Result<Book, RolesError> {
     let fault = |source| RolesError::File { path: path.to_owned(), source };
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Book::default()),
         Err(error) => return Err(fault(error)),
     };
     let mode = fs::metadata(path).map_err(fault)?.permissions().mode();
@@ -221,10 +290,20 @@ fn read(path: &Path) -> Result<BTreeMap<String, Role>, RolesError> {
     }
     let damaged = |line| RolesError::Damaged { path: path.to_owned(), line };
     let mut lines = text.lines().enumerate();
-    if lines.next().is_none_or(|(_, head)| head != HEAD) {
+    if lines.next().is_none_or(|(_, head)| head != HEAD && head != HEAD_WITH_MEMBERS) {
         return Err(damaged(1));
     }
-    lines.map(|(at, line)| role_of(line).ok_or_else(|| damaged(at + 1))).collect::<Result<_, _>>()
+    let mut book = Book::default();
+    for (at, line) in lines {
+        if let Some(pair) = line.strip_prefix(MEMBER) {
+            let (member, group) = pair.split_once('\t').ok_or_else(|| damaged(at + 1))?;
+            book.members.insert((member.to_owned(), group.to_owned()));
+        } else {
+            let (name, role) = role_of(line).ok_or_else(|| damaged(at + 1))?;
+            book.by_name.insert(name, role);
+        }
+    }
+    Ok(book)
 }
 
 /// A role in a line: what it may, its verifier, and its name, which may have blanks.
@@ -255,9 +334,12 @@ fn line_of(name: &str, role: &Role) -> String {
     format!("{kind} {login} {verifier} {name}\n")
 }
 
-fn write(path: &Path, roles: &BTreeMap<String, Role>) -> io::Result<()> {
-    let mut text = format!("{HEAD}\n");
-    text.extend(roles.iter().map(|(name, role)| line_of(name, role)));
+fn write(path: &Path, book: &Book) -> io::Result<()> {
+    let head = if book.members.is_empty() { HEAD } else { HEAD_WITH_MEMBERS };
+    let mut text = format!("{head}\n");
+    text.extend(book.by_name.iter().map(|(name, role)| line_of(name, role)));
+    // Names have no control characters.
+    text.extend(book.members.iter().map(|(one, group)| format!("{MEMBER}{one}\t{group}\n")));
     let new = path.with_extension("new");
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
@@ -296,6 +378,29 @@ mod tests {
         assert!(again.remove("ann b").unwrap() && !again.remove("ann b").unwrap());
         let own = name_of(own_user()).unwrap();
         assert!(again.get(&own).unwrap().is_superuser);
+    }
+
+    #[test]
+    fn memberships_reach_through_others_and_make_no_circle() {
+        use atoll_sql::Roles as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("roles");
+        let roles = Roles::open(Some(&path)).unwrap();
+        for name in ["ann", "readers", "all of them"] {
+            assert!(roles.create(name, Role::default()).unwrap());
+        }
+        let before = roles.version();
+        assert!(roles.set_member("ann", "readers", true).unwrap());
+        assert!(roles.set_member("readers", "all of them", true).unwrap());
+        assert!(!roles.set_member("all of them", "ann", true).unwrap());
+        assert!(!roles.set_member("ann", "ann", true).unwrap());
+        assert!(roles.version() > before);
+        let again = Roles::open(Some(&path)).unwrap();
+        let names: Vec<String> = again.role("ann").unwrap().roles.into_iter().collect();
+        assert_eq!(names, ["all of them", "ann", "readers"]);
+        assert!(again.remove("readers").unwrap());
+        assert_eq!(again.role("ann").unwrap().roles.len(), 1);
+        assert!(fs::read_to_string(&path).unwrap().starts_with(HEAD));
     }
 
     #[test]

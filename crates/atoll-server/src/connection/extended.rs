@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use atoll_sql::{SqlSession, TransactionStatus};
+use atoll_sql::{Literal, PreparedStatement, SqlSession, TransactionStatus};
 
 use super::Connection;
 use super::cursors::declaration;
@@ -35,25 +35,39 @@ impl Connection {
             return Err(report("42P05", message).into());
         }
         self.statements.remove("");
-        let statement = self.prepared(text, &declared)?;
+        let statement = match self.prepared(&text, &declared) {
+            Ok((kind, prepared, parameters)) => {
+                Statement { text, kind, prepared, parameters, columns: OnceLock::new() }
+            }
+            Err(fault) => {
+                self.failing = Some((text, Vec::new()));
+                return Err(fault);
+            }
+        };
         self.statements.insert(name, Arc::new(statement));
         self.wire.out.bare(b'1');
         Ok(())
     }
 
-    fn prepared(&mut self, text: String, declared: &[u32]) -> Result<Statement, Fault> {
-        if statements(&text).len() > 1 {
+    /// The kind of a statement, the statement as the session has it, and the types of its
+    /// parameters.
+    fn prepared(
+        &mut self,
+        text: &str,
+        declared: &[u32],
+    ) -> Result<(Kind, Option<PreparedStatement>, Vec<u32>), Fault> {
+        if statements(text).len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(report("42601", message).into());
         }
-        let kind = Kind::of(&text);
+        let kind = Kind::of(text);
         self.check_failed(kind)?;
-        let failed = |error| of_error(&error, &text, 0);
+        let failed = |error| of_error(&error, text, 0);
         let (mut prepared, mut parameters) = (None, declared.to_vec());
         // The parameters of a cursor are those of its query.
         let query = match kind {
             Kind::Rows => Some(0),
-            Kind::Declare => Some(declaration(&text)?.query),
+            Kind::Declare => Some(declaration(text)?.query),
             _ => None,
         };
         if let Some(at) = query {
@@ -68,9 +82,9 @@ impl Connection {
             }
             prepared = Some(made).filter(|_| kind == Kind::Rows);
         } else if kind.is_parsed() {
-            SqlSession::check_syntax(&text).map_err(failed)?;
+            SqlSession::check_syntax(text).map_err(failed)?;
         }
-        Ok(Statement { text, kind, prepared, parameters, columns: OnceLock::new() })
+        Ok((kind, prepared, parameters))
     }
 
     /// The statement of a name.
@@ -206,6 +220,21 @@ impl Connection {
         fields.end()?;
         // It is put back if it can go on, unless its transaction has ended.
         let mut portal = self.portals.remove(&name).ok_or_else(|| no_portal(&name))?;
+        // Once it has run it needs them no more.
+        let values = std::mem::take(&mut portal.values);
+        let statement = Arc::clone(&portal.statement);
+        self.logged(statement.kind, &statement.text, &values, |connection| {
+            connection.execute_portal(name, portal, &values, most)
+        })
+    }
+
+    fn execute_portal(
+        &mut self,
+        name: String,
+        mut portal: Portal,
+        values: &[Literal],
+        most: u64,
+    ) -> Result<(), Fault> {
         if let Progress::Ready = portal.progress {
             let statement = Arc::clone(&portal.statement);
             let kind = statement.kind;
@@ -218,8 +247,8 @@ impl Connection {
             }
             let text = (statement.text.as_str(), 0);
             let ran = match &statement.prepared {
-                Some(prepared) => self.run(kind, text, prepared, &portal.values),
-                None => self.run(kind, text, statement.text.as_str(), &portal.values),
+                Some(prepared) => self.run(kind, text, prepared, values),
+                None => self.run(kind, text, statement.text.as_str(), values),
             };
             self.notices();
             match ran? {

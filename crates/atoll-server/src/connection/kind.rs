@@ -24,10 +24,10 @@ pub(crate) enum Kind {
     Close,
     /// `CREATE`, `ALTER` or `DROP` of a role.
     Role,
+    /// `GRANT` or `REVOKE`, of privileges or of a role.
+    Grant,
     /// One that sets something.
     Set,
-    /// Accepted, and there is nothing to do: the tag says which.
-    Nothing(&'static str),
     Other,
 }
 
@@ -73,8 +73,8 @@ impl Kind {
                 word if ["ROLE", "USER"].iter().any(|role| is(word, role)) => Self::Role,
                 _ => Self::Other,
             },
+            "GRANT" | "REVOKE" => Self::Grant,
             "SET" | "RESET" => Self::Set,
-            "UNLISTEN" => Self::Nothing("UNLISTEN"),
             _ => Self::Other,
         }
     }
@@ -86,8 +86,8 @@ impl Kind {
 
     /// Whether it is one for the parser of SQL, and not for the protocol.
     pub(crate) fn is_parsed(self) -> bool {
-        use Kind::{Close, Declare, Discard, Empty, Fetch, Move, Nothing, Role};
-        !matches!(self, Discard | Declare | Fetch | Move | Close | Role | Nothing(_) | Empty)
+        use Kind::{Close, Declare, Discard, Empty, Fetch, Grant, Move, Role};
+        !matches!(self, Discard | Declare | Fetch | Move | Close | Role | Grant | Empty)
     }
 
     /// Whether a failed transaction takes it.

@@ -12,6 +12,7 @@ mod copy_out;
 mod cursors;
 mod extended;
 mod kind;
+mod logging;
 mod report;
 mod roles;
 mod rows;
@@ -23,13 +24,15 @@ mod transaction;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
-use atoll_sql::{SqlSession, TransactionStatus};
+use atoll_sql::{Literal, Notification, SqlSession, TransactionStatus, Waker};
 
 use self::report::report;
 use self::statement::{Portal, Statement};
 use crate::clients::Client;
 use crate::link::{Fault, Gone, Wire};
+use crate::log;
 use crate::reactor::{Reactor, Rests};
 use crate::shared::{Shared, Unknown};
 use crate::socket::{Came, Socket, Stream};
@@ -60,6 +63,12 @@ pub(crate) struct Connection {
     is_new_session: bool,
     /// Settings of which the client was told.
     told: Vec<(&'static str, String)>,
+    /// When it began.
+    began: Instant,
+    /// The statement that has failed, for the log.
+    failing: Option<(String, Vec<Literal>)>,
+    /// Tells the reactor that there is something for the client.
+    waker: Option<Arc<Waker>>,
 }
 
 /// What a connection does when nothing more has come.
@@ -76,10 +85,16 @@ impl Rests for Connection {
     fn socket(&self) -> &dyn AsFd {
         &*self.client.socket
     }
+
+    fn has_news(&self) -> bool {
+        self.session.has_notifications()
+            && self.session.transaction_status() == TransactionStatus::Idle
+    }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        log::disconnected(self.who(), self.began.elapsed());
         self.shared.clients.remove(self.client.number);
     }
 }
@@ -98,9 +113,15 @@ pub(crate) fn begin(socket: Socket, shared: &Arc<Shared>, reactor: &Arc<Reactor<
         drop(place);
         let Some(admitted) = admitted else { return };
         let mut connection = Connection::new(&shared, admitted);
+        let (weak, number) = (Arc::downgrade(&reactor), connection.number());
+        connection.waker = Some(Arc::new(move || {
+            if let Some(reactor) = weak.upgrade() {
+                reactor.wake(number);
+            }
+        }));
         match connection.welcome() {
             Ok(()) => work(connection, &reactor),
-            Err(gone) => connection.wire.end(gone),
+            Err(gone) => connection.end(gone),
         }
     });
 }
@@ -124,16 +145,20 @@ fn work(mut connection: Connection, reactor: &Reactor<Connection>) {
                 let is_known = std::mem::replace(&mut connection.has_rested, true);
                 match reactor.rest(connection, is_known) {
                     Ok(()) => return,
-                    // The server ends, and tells so.
                     Err(back) => connection = back,
                 }
+                if connection.has_news() {
+                    connection.has_rested = is_known;
+                    continue;
+                }
+                // The server ends, and tells so.
                 if !connection.client.is_terminated() {
                     return;
                 }
             }
             Ok(After::End) => return,
             Err(gone) => {
-                connection.wire.end(gone);
+                connection.end(gone);
                 return;
             }
         }
@@ -159,11 +184,22 @@ impl Connection {
             has_rested: false,
             is_new_session: true,
             told: Vec::new(),
+            began: Instant::now(),
+            failing: None,
+            waker: None,
         }
+    }
+
+    /// Tells the client why its connection ends.
+    fn end(&mut self, gone: Gone) {
+        log::ended(self.who(), &gone);
+        self.wire.end(gone);
     }
 
     /// Tells a client that it is let in.
     fn welcome(&mut self) -> Result<(), Gone> {
+        let encrypted = self.wire.stream.is_encrypted();
+        log::connected(self.who(), &self.client.socket.address(), encrypted);
         self.wire.out.authentication(0, &[]);
         self.begin_session().map_err(Gone::Told)?;
         self.tell_settings();
@@ -179,6 +215,7 @@ impl Connection {
 
     /// Carries out messages until none comes for a moment.
     fn serve(&mut self) -> Result<After, Gone> {
+        self.notifications();
         loop {
             while let Some(frame) = self.wire.next()? {
                 if frame.kind == b'X' {
@@ -247,6 +284,9 @@ impl Connection {
     /// Tells a client that a message has failed.
     fn fail_message(&mut self, kind: u8, report: &crate::wire::out::Report) -> Result<(), Gone> {
         self.notices();
+        // Nothing is told to others, and so nothing can go wrong.
+        let _ = self.session.settle(false);
+        self.log_failed(report);
         self.wire.out.report(Severity::Error, report);
         // A client that has caused it outside of a statement has still failed its transaction.
         if self.session.transaction_status() == TransactionStatus::Open
@@ -274,6 +314,8 @@ impl Connection {
     fn finish(&mut self) -> Result<(), Fault> {
         let ended = self.end_implicit();
         if let Err(Fault::Error(report)) = &ended {
+            self.failing = Some(("COMMIT".to_owned(), Vec::new()));
+            self.log_failed(report);
             self.wire.out.report(Severity::Error, report);
         } else {
             ended?;
@@ -284,9 +326,14 @@ impl Connection {
 
     /// Tells the client that it may send the next statement.
     fn ready(&mut self) {
+        if let Err(error) = self.session.settle(true) {
+            let told = report::of_error(&error, "", 0);
+            self.wire.out.report(Severity::Warning, &told);
+        }
         let status = self.session.transaction_status();
         if status == TransactionStatus::Idle {
             self.portals.clear();
+            self.notifications();
         }
         self.tell_settings();
         self.wire.out.ready(match status {
@@ -294,6 +341,22 @@ impl Connection {
             TransactionStatus::Open => b'T',
             TransactionStatus::Failed => b'E',
         });
+        self.wants_flush = true;
+    }
+
+    /// Sends the notifications that have come, unless a transaction is open.
+    fn notifications(&mut self) {
+        if !self.has_news() {
+            return;
+        }
+        for Notification { sender, channel, payload } in self.session.take_notifications() {
+            let out = &mut self.wire.out;
+            let open = out.begin(b'A');
+            out.i32(sender);
+            out.text(&channel);
+            out.text(&payload);
+            out.end(open);
+        }
         self.wants_flush = true;
     }
 

@@ -1,10 +1,11 @@
 //! `CREATE`, `ALTER` and `DROP ROLE`: roles are the server's, so they are no part of a transaction.
 
 use super::Connection;
-use super::report::report;
+use super::report::{of_error, report};
 use crate::auth::scram::Verifier;
 use crate::auth::{Role, RoleChange};
 use crate::link::Fault;
+use crate::wire::out::Report;
 
 /// What of a statement about a role stands next to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,16 @@ impl Connection {
                 if name == self.role {
                     return Err(report("55006", "current user cannot be dropped").into());
                 }
+                let mentions = self.session.mentions_of_role(&name);
+                if let Some(object) = mentions.map_err(|error| of_error(&error, sql, 0))? {
+                    let message = format!(
+                        "role \"{name}\" cannot be dropped because some objects depend on it"
+                    );
+                    let detail = Some(format!("owner of {object}, or privileges for it"));
+                    let hint = Some("REVOKE ALL, and ALTER … OWNER TO, first".to_owned());
+                    let report = Report { detail, hint, ..report("2BP01", message) };
+                    return Err(report.into());
+                }
                 match roles.remove(&name) {
                     Ok(false) if !if_exists => return Err(unknown(&name).into()),
                     done => (done, "DROP ROLE"),
@@ -56,6 +67,76 @@ impl Connection {
         done.map_err(|error| report("58030", error.to_string()))?;
         Ok(tag.to_owned())
     }
+}
+
+impl Connection {
+    /// Carries out `GRANT role TO role` or `REVOKE role FROM role`, and returns its command tag;
+    /// `None` for one of privileges.
+    pub(super) fn change_members(&mut self, sql: &str) -> Result<Option<String>, Fault> {
+        let tokens = tokens(sql);
+        if tokens.contains(&Token::Word("on".to_owned())) {
+            return Ok(None);
+        }
+        let statement = members(&tokens)?;
+        if !self.shared.roles.get(&self.role).is_some_and(|role| role.is_superuser) {
+            let message = "permission denied: only a superuser changes the members of roles";
+            return Err(report("42501", message).into());
+        }
+        let roles = &self.shared.roles;
+        for name in statement.groups.iter().chain(&statement.members) {
+            if roles.get(name).is_none() {
+                let message = format!("role \"{name}\" does not exist");
+                return Err(report("42704", message).into());
+            }
+        }
+        for member in &statement.members {
+            for group in &statement.groups {
+                let done = roles.set_member(member, group, statement.adds);
+                let fits = done.map_err(|error| report("58030", error.to_string()))?;
+                if !fits {
+                    let message = format!("role \"{group}\" is a member of role \"{member}\"");
+                    return Err(report("0LP01", message).into());
+                }
+            }
+        }
+        Ok(Some(if statement.adds { "GRANT ROLE" } else { "REVOKE ROLE" }.to_owned()))
+    }
+}
+
+/// A change of memberships.
+#[derive(Debug, PartialEq, Eq)]
+struct Members {
+    adds: bool,
+    groups: Vec<String>,
+    members: Vec<String>,
+}
+
+/// Reads `GRANT a, b TO c, d` or `REVOKE a, b FROM c, d`.
+fn members(tokens: &[Token]) -> Result<Members, Fault> {
+    let mut tokens = tokens.iter().peekable();
+    let adds = tokens.next() == Some(&Token::Word("grant".to_owned()));
+    let mut names = |end: Option<&str>| -> Result<Vec<String>, Fault> {
+        let mut names = Vec::new();
+        loop {
+            match tokens.next() {
+                Some(Token::Word(name) | Token::Quoted(name)) => names.push(name.clone()),
+                other => return Err(syntax(other)),
+            }
+            match tokens.next() {
+                Some(Token::Other(',')) => {}
+                Some(Token::Word(word)) if end == Some(word.as_str()) => return Ok(names),
+                None if end.is_none() => return Ok(names),
+                Some(Token::Word(word)) if word == "with" => {
+                    let message = "WITH ADMIN OPTION is not supported: superusers grant roles";
+                    return Err(report("0A000", message).into());
+                }
+                other => return Err(syntax(other)),
+            }
+        }
+    };
+    let groups = names(Some(if adds { "to" } else { "from" }))?;
+    let members = names(None)?;
+    Ok(Members { adds, groups, members })
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -100,6 +181,10 @@ fn parse(sql: &str) -> Result<RoleStatement, Fault> {
     };
     if name.is_empty() || name.len() > 63 || name.chars().any(char::is_control) {
         return Err(report("42602", "a role has a name of 1 to 63 bytes in one line").into());
+    }
+    let is_reserved = matches!(name.as_str(), "public" | "none") || name.starts_with("pg_");
+    if is_reserved && verb == Some(Token::Word("create".to_owned())) {
+        return Err(report("42939", format!("role name \"{name}\" is reserved")).into());
     }
     let mut change = RoleChange::default();
     tokens.next_if_eq(&&Token::Word("with".to_owned()));
@@ -201,6 +286,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn members_are_named_as_in_postgresql() {
+        let read = |sql: &str| members(&tokens(sql)).map_err(|_| ());
+        let names = |names: &[&str]| names.iter().map(|one| (*one).to_owned()).collect();
+        let wanted = |adds| Members { adds, groups: names(&["a", "B"]), members: names(&["c"]) };
+        assert_eq!(read("GRANT a, \"B\" TO c;"), Ok(wanted(true)));
+        assert_eq!(read("REVOKE A, \"B\" FROM C"), Ok(wanted(false)));
+        for wrong in ["GRANT a", "GRANT a FROM b", "GRANT a TO b WITH ADMIN OPTION", "GRANT a b"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse("CREATE ROLE public").is_err() && parse("CREATE ROLE pg_x").is_err());
+    }
 
     #[test]
     fn roles_are_defined_as_in_postgresql() {

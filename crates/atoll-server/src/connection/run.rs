@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use atoll_sql::{
-    AsStatement, CopyEnd, Literal, Outcome, SqlSession, Surroundings, TransactionStatus,
+    AsStatement, CopyEnd, Literal, Outcome, Roles, SqlSession, Surroundings, TransactionStatus,
 };
 
 use super::Connection;
@@ -60,7 +60,6 @@ impl Connection {
             Kind::Begin | Kind::Commit | Kind::Rollback => {
                 return self.transact(kind, text).map(Ran::Done);
             }
-            Kind::Nothing(tag) => return Ok(Ran::Done(tag.to_owned())),
             Kind::Deallocate => return self.deallocate(text).map(Ran::Done),
             Kind::Discard => return self.discard(text).map(Ran::Done),
             Kind::Copy => {
@@ -76,6 +75,11 @@ impl Connection {
             Kind::Move => return self.move_cursor(text).map(Ran::Done),
             Kind::Close => return self.close_cursor(text).map(Ran::Done),
             Kind::Role => return self.change_role(text).map(Ran::Done),
+            Kind::Grant => {
+                if let Some(tag) = self.change_members(text)? {
+                    return Ok(Ran::Done(tag));
+                }
+            }
             _ => {}
         }
         self.client.begin();
@@ -146,6 +150,10 @@ impl Connection {
         let (shared, names) = (Arc::clone(&self.shared), (&*self.shared.name, &*self.role));
         let roles = move || shared.roles.listed();
         self.session.set_surroundings(Surroundings::new(names, self.client.number, roles));
+        self.session.set_number(self.client.number);
+        self.session.set_waker(self.waker.clone());
+        let roles: Arc<dyn Roles> = self.shared.roles.clone();
+        self.session.set_role(Some((roles, self.role.as_str())));
         for (name, value) in &self.settings {
             let quoted = |text: &str| text.replace('\'', "''");
             let name = name.to_lowercase();
@@ -155,12 +163,8 @@ impl Connection {
             let value = if name == "client_encoding" { plain() } else { value.clone() };
             let sql =
                 format!("SELECT set_config('{}', '{}', false)", quoted(&name), quoted(&value));
-            self.session.execute(&sql).map_err(|error| match error.sqlstate() {
-                "0A000" if error.message().starts_with("SET ") => {
-                    report("42704", format!("unrecognized configuration parameter \"{name}\""))
-                }
-                _ => Report { position: None, ..of_error(&error, &sql, 0) },
-            })?;
+            let failed = |error| Report { position: None, ..of_error(&error, &sql, 0) };
+            self.session.execute(&sql).map_err(failed)?;
         }
         Ok(())
     }

@@ -30,8 +30,10 @@ impl Connection {
             // A text with a mistake in it does nothing.
             for (at, statement) in &statements {
                 if Kind::of(statement).is_parsed() {
-                    SqlSession::check_syntax(statement)
-                        .map_err(|error| of_error(&error, statement, before(*at)))?;
+                    if let Err(error) = SqlSession::check_syntax(statement) {
+                        self.failing = Some(((*statement).to_owned(), Vec::new()));
+                        return Err(of_error(&error, statement, before(*at)).into());
+                    }
                 }
             }
         }
@@ -41,7 +43,8 @@ impl Connection {
                 self.check_failed(kind)?;
                 self.begin_implicit()?;
             }
-            self.simple(kind, statement, before(*at))?;
+            let at = before(*at);
+            self.logged(kind, statement, &[], |one| one.simple(kind, statement, at))?;
         }
         self.finish()
     }

@@ -7,8 +7,13 @@ mod client;
 mod copy;
 mod extended;
 mod logins;
+mod logs;
+mod metrics;
+mod others;
+mod privileges;
 mod simple;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +28,7 @@ pub(crate) struct Served {
     server: Option<Server>,
     folder: TempDir,
     pub(crate) port: u16,
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl Served {
@@ -43,8 +49,8 @@ impl Served {
         let db = Database::create(atoll_sql::database_options()).unwrap();
         let roles = folder.path().join("roles");
         let server = Server::start(db, "bank", Some(&roles), options).unwrap();
-        let port = server.addresses()[0].port();
-        Self { server: Some(server), folder, port }
+        let (port, metrics) = (server.addresses()[0].port(), server.metrics());
+        Self { server: Some(server), folder, port, metrics }
     }
 
     pub(crate) fn socket(&self) -> PathBuf {

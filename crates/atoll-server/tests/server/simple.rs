@@ -1,6 +1,7 @@
 //! The simple protocol, transactions and their states.
 
 use crate::Served;
+use crate::client::{Client, user};
 
 #[test]
 fn statements_are_answered_with_rows_tags_and_the_state_of_the_transaction() {
@@ -102,6 +103,23 @@ fn clients_are_told_of_settings_that_change() {
     assert_eq!(client.query("SHOW application_name"), ["D ", "SHOW", "ZI"]);
     assert_eq!(client.query("DISCARD ALL"), ["DISCARD ALL", "S", "ZI"]);
     assert_eq!(client.query("SHOW TimeZone"), ["D UTC", "SHOW", "ZI"]);
+}
+
+#[test]
+fn settings_are_those_that_exist_and_those_of_the_program() {
+    let served = Served::start();
+    let mut client = served.client();
+    for sql in ["SET nope = 1", "SHOW nope", "RESET nope", "SELECT current_setting('nope')"] {
+        assert_eq!(client.query(sql), ["E 42704", "ZI"], "{sql}");
+    }
+    assert_eq!(client.query("SET app.user = 'Ann'"), ["SET", "ZI"]);
+    assert_eq!(client.query("SHOW app.user"), ["D Ann", "SHOW", "ZI"]);
+    let started = [("app.user", "Bob"), ("options", "-c app.id=7")];
+    let mut other = Client::login_as(&served.socket(), &user(), "bank", &started);
+    let sql = "SELECT current_setting('app.user'), current_setting('app.id')";
+    assert_eq!(other.query(sql), ["D Bob|7", "SELECT 1", "ZI"]);
+    let set = "SELECT set_config('TimeZone', 'Europe/' || 'Paris', false)";
+    assert_eq!(client.query(set), ["D Europe/Paris", "SELECT 1", "S", "ZI"]);
 }
 
 #[test]

@@ -253,7 +253,7 @@ impl Dump<'_> {
         let types = enums.chain(domains);
         for (flat, kind) in types.chain(sequences).chain(tables).chain(views) {
             let name = self.name(flat);
-            let Comments { relation, columns, indexes, constraints } =
+            let Comments { relation, columns, indexes, constraints, .. } =
                 Comments::in_snapshot(self.snapshot, flat)?;
             write(out, kind, &name, relation.as_ref())?;
             for (column, comment) in &columns {

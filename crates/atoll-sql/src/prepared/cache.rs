@@ -11,11 +11,13 @@ use sqlparser::ast::{Ident, Statement};
 
 use super::parameters::ParameterType;
 use super::{Prepared, parameters};
+use crate::coordination::Together;
 use crate::depth;
 use crate::error::SqlError;
 use crate::foreign::references;
 use crate::idle::Idle;
 use crate::literal::Literal;
+use crate::privileges::needed::{self, Needed};
 use crate::sequence::states::Sequences;
 
 /// Most statements that are kept.
@@ -37,6 +39,8 @@ pub(crate) struct Shared {
     kept: AtomicUsize,
     /// The numbers that sequences give.
     pub(crate) sequences: Arc<Sequences>,
+    /// What sessions have to do with each other.
+    pub(crate) together: Arc<Together>,
     /// Which tables refer to which.
     pub(crate) references: references::Kept,
     /// Set when a session has limited the time between two statements.
@@ -61,6 +65,8 @@ pub(crate) struct Known {
     inferred: OnceLock<Arc<Prepared>>,
     /// Bound for values of these types.
     declared: Mutex<Vec<Declared>>,
+    /// What is needed to run it, once a role was checked that is no superuser.
+    needed: OnceLock<Arc<[Needed]>>,
 }
 
 impl Shared {
@@ -165,7 +171,8 @@ impl Known {
     pub(crate) fn new(statement: Statement, parameters: usize, version: u64) -> Self {
         let (inferred, declared) = (OnceLock::new(), Mutex::default());
         let (is_used, is_deep) = (AtomicBool::new(true), depth::is_deep(&statement));
-        Self { statement, parameters, is_deep, version, is_used, inferred, declared }
+        let needed = OnceLock::new();
+        Self { statement, parameters, is_deep, version, is_used, inferred, declared, needed }
     }
 
     /// The same statement, not bound, for a catalog of this version.
@@ -176,6 +183,18 @@ impl Known {
     /// The statement as it is bound with the types that the places of its parameters give them.
     pub(crate) fn inferred(&self) -> Option<&Arc<Prepared>> {
         self.inferred.get()
+    }
+
+    /// The privileges that it needs.
+    ///
+    /// # Errors
+    /// As [`needed::of`].
+    pub(crate) fn needed(&self) -> Result<Arc<[Needed]>, SqlError> {
+        if let Some(known) = self.needed.get() {
+            return Ok(Arc::clone(known));
+        }
+        let found = needed::of(&self.statement)?;
+        Ok(Arc::clone(self.needed.get_or_init(|| found.into())))
     }
 
     /// Keeps it, and returns the one that is kept.

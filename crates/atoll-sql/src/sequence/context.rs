@@ -11,14 +11,19 @@ use std::time::{Duration, Instant};
 
 use atoll::{Catalog, Database, Table, Transaction, TxnResult};
 
-use super::definition::unknown;
+use super::definition::{Definition, unknown};
 use super::states::{Sequences, lock};
+use crate::coordination::{Member, Together};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::{Interrupt, Question};
+use crate::isolation::ShownModes;
 use crate::names;
+use crate::privileges::guard::{SessionRole, on_relation, on_schema};
+use crate::rights::{Privileges, denied};
 use crate::schemas;
 use crate::search_path::SearchPath;
 use crate::sequence_names::object_name;
+use crate::session_settings::SessionSettings;
 
 /// See the module.
 pub(crate) struct Context {
@@ -26,6 +31,12 @@ pub(crate) struct Context {
     db: Option<Database>,
     pub(super) sequences: Arc<Sequences>,
     pub(super) session: Given,
+    /// What functions see of the settings of the session.
+    pub(crate) settings: SessionSettings,
+    /// The session among the others of its database.
+    pub(crate) member: Option<Member>,
+    /// The role of the session, if a server has given it one.
+    role: Mutex<Option<Arc<SessionRole>>>,
     now: Mutex<Now>,
 }
 
@@ -50,7 +61,7 @@ impl Own {
 #[derive(Default)]
 struct Now {
     own: Own,
-    is_read_only: bool,
+    modes: ShownModes,
     limits: Limits,
     /// The search path, if it is not the usual one.
     path: Option<Arc<SearchPath>>,
@@ -129,6 +140,20 @@ pub(crate) fn held<R>(run: impl FnOnce() -> R) -> R {
     done
 }
 
+/// Whether this thread is in such a step.
+pub(crate) fn is_held() -> bool {
+    IS_HELD.get()
+}
+
+/// An attempt at the running statement begins (`COORDINATION-2`).
+pub(crate) fn begin_attempt() {
+    CURRENT.with_borrow(|current| {
+        let context = current.upgrade();
+        let member = context.as_ref().and_then(|context| context.member.as_ref());
+        member.into_iter().for_each(Member::begin_attempt);
+    });
+}
+
 /// Runs a step of a definition, to which names of sequences mean what they do to its transaction.
 pub(crate) fn within<R>(own: Own, run: impl FnOnce() -> R) -> R {
     let Some(context) = current() else { return run() };
@@ -151,27 +176,50 @@ pub(crate) fn write_pending(transaction: &mut Transaction) -> TxnResult<()> {
 
 impl Context {
     /// For a session on a database.
-    pub(crate) fn on_database(db: Database, sequences: Arc<Sequences>) -> Arc<Self> {
+    pub(crate) fn on_database(
+        db: Database,
+        sequences: Arc<Sequences>,
+        together: Arc<Together>,
+    ) -> Arc<Self> {
         let (session, now) = (Given::default(), Mutex::default());
-        Arc::new(Self { db: Some(db), sequences, session, now })
+        let (settings, member) = (SessionSettings::default(), Some(Member::new(together)));
+        let role = Mutex::default();
+        Arc::new(Self { db: Some(db), sequences, session, settings, member, role, now })
     }
 
     /// For a session on a snapshot.
     pub(crate) fn on_snapshot() -> Arc<Self> {
-        let (db, sequences) = (None, Arc::default());
-        Arc::new(Self { db, sequences, session: Given::default(), now: Mutex::default() })
+        let (db, sequences, session) = (None, Arc::default(), Given::default());
+        let (settings, now) = (SessionSettings::default(), Mutex::default());
+        let (member, role) = (None, Mutex::default());
+        Arc::new(Self { db, sequences, session, settings, member, role, now })
+    }
+
+    /// The session has ended: what it has among others is released.
+    pub(crate) fn leave(&self) {
+        if self.db.as_ref().is_some_and(|db| db.check_owner().is_ok()) {
+            self.member.iter().for_each(Member::leave);
+        }
+    }
+
+    /// The open transaction has ended: its advisory locks are released.
+    pub(crate) fn end_transaction(&self) {
+        // In a forked child they belong to the parent.
+        if self.db.as_ref().is_some_and(|db| db.check_owner().is_ok()) {
+            self.member.iter().for_each(Member::release_transaction);
+        }
     }
 
     /// A statement begins, or begins again, in a transaction that has this to itself.
     pub(crate) fn begin(
         &self,
         own: Own,
-        is_read_only: bool,
+        modes: ShownModes,
         limits: Limits,
         path: Option<Arc<SearchPath>>,
     ) {
         let mut now = lock(&self.now);
-        (now.own, now.is_read_only, now.limits) = (own, is_read_only, limits);
+        (now.own, now.modes, now.limits) = (own, modes, limits);
         now.path = path;
     }
 
@@ -180,8 +228,73 @@ impl Context {
         lock(&self.now).pending.clear();
     }
 
+    pub(crate) fn set_role(&self, role: Option<Arc<SessionRole>>) {
+        *lock(&self.role) = role;
+    }
+
+    /// The role of the session.
+    pub(crate) fn role(&self) -> Option<Arc<SessionRole>> {
+        lock(&self.role).clone()
+    }
+
+    /// The tables as the running statement sees them.
+    ///
+    /// # Errors
+    /// The session has no database.
+    pub(crate) fn catalog(&self) -> Result<Arc<Catalog>, SqlError> {
+        let within = lock(&self.now).own.catalog.clone();
+        match (within, &self.db) {
+            (Some(catalog), _) => Ok(catalog),
+            (None, Some(db)) => Ok(db.catalog()?),
+            (None, None) => Err(SqlError::unsupported("a snapshot has no privileges")),
+        }
+    }
+
+    /// The relation of a name, as a text has it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn relation(&self, name: &str) -> Result<Table, SqlError> {
+        self.find(name)
+    }
+
+    /// Checks that the role of the session may do one of these with a sequence.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(super) fn check_sequence(&self, object: &Table, some: Privileges) -> Result<(), SqlError> {
+        let Some(role) = self.role() else { return Ok(()) };
+        let info = role.info();
+        if info.is_superuser {
+            return Ok(());
+        }
+        let catalog = self.catalog()?;
+        let name = object.name();
+        let (schema, bare) = schemas::split(name, &|name| catalog.get(name).is_some());
+        if !on_schema(&catalog, schema, &info.roles)?.has(Privileges::USAGE) {
+            return Err(denied(&format!("schema {schema}")));
+        }
+        // A table asks the sequence of an identity itself.
+        let owner = Definition::of(object)?.owner.filter(|owner| owner.is_identity);
+        let inserts = match owner {
+            Some(owner) => {
+                on_relation(&catalog, &owner.table, &info.roles)?.has(Privileges::INSERT)
+            }
+            None => false,
+        };
+        match inserts || on_relation(&catalog, name, &info.roles)?.has_any(some) {
+            true => Ok(()),
+            false => Err(denied(&format!("sequence {bare}"))),
+        }
+    }
+
+    /// The modes of the session and of its transaction.
+    pub(crate) fn modes(&self) -> ShownModes {
+        lock(&self.now).modes
+    }
+
     /// Tells whether the running statement is to end.
-    pub(super) fn interrupt(&self) -> Interrupt {
+    pub(crate) fn interrupt(&self) -> Interrupt {
         let Limits { question, deadline, lock: wait } = lock(&self.now).limits.clone();
         Interrupt::new(question, deadline, wait)
     }
@@ -192,7 +305,7 @@ impl Context {
 
     /// The database, for a function that changes a sequence.
     pub(super) fn writable(&self, what: &str) -> Result<&Database, SqlError> {
-        if IS_HELD.get() {
+        if is_held() {
             let message = format!("{what} is not supported in this place");
             return Err(SqlError::unsupported(message).with_hint(Some(
                 "ask the sequence in a statement of its own, or among the columns of a query"
@@ -200,7 +313,7 @@ impl Context {
             )));
         }
         match &self.db {
-            Some(db) if !lock(&self.now).is_read_only => Ok(db),
+            Some(db) if !lock(&self.now).modes.read_only => Ok(db),
             _ => {
                 let message = format!("cannot execute {what} in a read-only transaction");
                 Err(SqlError::new(SqlErrorKind::ReadOnly, message))

@@ -7,10 +7,9 @@ use sqlparser::ast::{
 };
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::sequence_names::KIND;
 use crate::{sequence_syntax as syntax, types};
 
-/// The kind of such objects.
-pub(crate) const KIND: &str = "sequence";
 /// The columns of the row of a sequence: a key, the number that was given last, and whether it was.
 pub(crate) const KEY: i64 = 0;
 pub(crate) const LAST: usize = 1;

@@ -3,22 +3,18 @@
 use atoll::{Catalog, Schema, Table, TableOptions, Transaction};
 
 use super::context;
-use super::definition::{Definition, KIND};
+use super::definition::Definition;
 use super::mentions::columns_asking;
 use crate::comments;
 use crate::declared::Declared;
 use crate::error::{ApplyError, SqlError};
+pub(crate) use crate::sequence_names::is_sequence;
 
 /// A sequence that becomes another one, or goes.
 pub(crate) struct Changed {
     pub(crate) object: Table,
     /// Its name and its definition then; the state is that of the moment.
     pub(crate) new: Option<(String, Definition)>,
-}
-
-/// Whether an object is a sequence.
-pub(crate) fn is_sequence(object: &Table) -> bool {
-    object.schema().object().is_some_and(|(kind, _)| kind == KIND)
 }
 
 /// The sequences that belong to columns of a table.

@@ -1,12 +1,13 @@
 //! The state of sequences, in memory.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use atoll::Table;
 
 use super::definition::Definition;
 use crate::error::SqlError;
+pub(super) use crate::mutex::lock;
 
 /// Sequences in memory before those that are gone are forgotten.
 const KEPT_MIN: usize = 1024;
@@ -37,10 +38,6 @@ pub(super) struct State {
     /// Numbers that the row is ahead.
     pub(super) stock: u64,
     pub(super) block: u64,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sequences {

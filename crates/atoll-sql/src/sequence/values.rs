@@ -9,6 +9,7 @@ use super::context::Context;
 use super::definition::{CALLED, Definition, KEY, LAST};
 use super::states::{Sequence, State, lock};
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
+use crate::rights::Privileges;
 
 /// Numbers that the row of a sequence is ahead at first, as in PostgreSQL; the more are asked for,
 /// the more it is.
@@ -27,6 +28,7 @@ impl Context {
         let db = self.writable("nextval()")?;
         let (serial, value) = self.found(name, |object| {
             let sequence = self.sequences.of(object)?;
+            self.check_sequence(object, Privileges::USAGE | Privileges::UPDATE)?;
             let given = match self.is_private(db, object) {
                 true => Some(self.give_private(db, object, &sequence)?),
                 false => give_from_stock(&sequence)?,
@@ -51,6 +53,7 @@ impl Context {
         let db = self.writable("setval()")?;
         let serial = self.found(name, |object| {
             let sequence = self.sequences.of(object)?;
+            self.check_sequence(object, Privileges::UPDATE)?;
             let Definition { min, max, .. } = sequence.definition;
             if !(min..=max).contains(&value) {
                 let name = object.name();
@@ -86,6 +89,7 @@ impl Context {
     pub(crate) fn current_value(&self, name: &str) -> Result<i64, SqlError> {
         let serial = self.found(name, |object| {
             Definition::of(object)?;
+            self.check_sequence(object, Privileges::USAGE | Privileges::SELECT)?;
             Ok(object.serial())
         })?;
         self.session.current(serial).ok_or_else(|| {

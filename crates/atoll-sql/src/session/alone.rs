@@ -85,6 +85,7 @@ impl<'a> Alone<'a> {
         let read_only = self.read_only;
         let done = Shared::lend(self.db, self.kept, |session| {
             let mut body = |transaction: &mut Transaction| {
+                context::begin_attempt();
                 (is_too_long, failed) = (false, interrupt.check_now().err());
                 if failed.is_some() {
                     return Err(TxnError::Abort(AbortReason::Requested));

@@ -20,6 +20,7 @@ use crate::prepared::query::{Binder, ShortQuery};
 use crate::prepared::run::Ran;
 use crate::prepared::{Body, Prepared, Unbound, check_count, parameters};
 use crate::result::QueryResult;
+use crate::sequence::context;
 use crate::set_config::SetConfig;
 use crate::short::explain;
 use crate::short::scalar::{Began, Surroundings};
@@ -127,6 +128,7 @@ impl SqlSession {
             Target::Database { db, .. } if is_bound(&statement) => db.clone(),
             _ => {
                 check_count(count, values.len())?;
+                self.check_allowed(&statement)?;
                 if let Statement::Explain { statement: inner, .. } = &statement
                     && is_plain_explain(&statement)
                     && let Some(shown) = self.explain_with(inner, count, values)?
@@ -165,6 +167,7 @@ impl SqlSession {
             }
             self.interrupt().check_now()?;
             self.begin_numbers();
+            context::begin_attempt();
             again = known.again(self.names_version());
             known = &again;
         }
@@ -184,6 +187,7 @@ impl SqlSession {
         ready: Ready,
         values: &[Literal],
     ) -> Result<Outcome, SqlError> {
+        self.check_known(known)?;
         let interrupt = self.interrupt();
         let kept = &mut self.kept;
         let Target::Database { db, open } = &mut self.target else {
@@ -308,7 +312,7 @@ impl SqlSession {
     }
 
     /// The same for a statement with values for its parameters, of which there are so many.
-    fn explain_with(
+    pub(super) fn explain_with(
         &self,
         statement: &Statement,
         count: usize,
@@ -344,6 +348,7 @@ impl SqlSession {
     fn on_snapshot_of(&mut self, known: &Known, values: &[Literal]) -> Result<Outcome, SqlError> {
         let mut statement = known.statement.clone();
         parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
+        context::begin_attempt();
         self.run_long(statement)
     }
 

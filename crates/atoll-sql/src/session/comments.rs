@@ -44,7 +44,7 @@ impl SqlSession {
         self.define(&mut |transaction| {
             transaction.use_table(&relation)?;
             comments::change(transaction, relation.name(), |all| {
-                let Comments { relation, columns, indexes, constraints } = all;
+                let Comments { relation, columns, indexes, constraints, .. } = all;
                 let (of, name) = match &part {
                     Part::Relation => {
                         relation.clone_from(&comment);

@@ -100,6 +100,7 @@ impl SqlSession {
     fn shape(&mut self, sql: &str) -> Result<CopyIn, SqlError> {
         self.writable("COPY")?;
         let statement = self.resolved(parsed(sql)?)?;
+        self.check_allowed(&statement)?;
         let Statement::Copy { source, options, legacy_options, .. } = statement else {
             return Err(SqlError::new(SqlErrorKind::Syntax, "the statement is no COPY"));
         };

@@ -17,11 +17,8 @@ impl SqlSession {
             return Ok(done);
         }
         match statement {
-            Statement::Grant(_) | Statement::Revoke(_) => {
-                let hint = "Atoll has no roles: each process that opens it may do everything. \
-                            pg_dump -x leaves privileges away";
-                Err(unsupported(&statement).with_hint(Some(hint.to_owned())))
-            }
+            Statement::Grant(grant) => self.in_turn(|session| session.grant(&grant)),
+            Statement::Revoke(revoke) => self.in_turn(|session| session.revoke(&revoke)),
             Statement::CreateExtension(_) => {
                 let hint = "take the statement, and what needs the extension, out of the script";
                 Err(unsupported(&statement).with_hint(Some(hint.to_owned())))
@@ -98,7 +95,7 @@ fn unsupported(statement: &Statement) -> SqlError {
          VIEW, ALTER VIEW, DROP VIEW, CREATE SCHEMA, ALTER SCHEMA, DROP SCHEMA, CREATE TYPE, ALTER \
          TYPE, DROP TYPE, CREATE DOMAIN, ALTER DOMAIN, DROP DOMAIN, COMMENT, INSERT, UPDATE, \
          DELETE, COPY, BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE, SELECT, PREPARE, EXECUTE, \
-         DEALLOCATE, EXPLAIN, SHOW, SET and RESET"
+         DEALLOCATE, EXPLAIN, LISTEN, NOTIFY, UNLISTEN, SHOW, SET and RESET"
             .to_owned(),
     ))
 }

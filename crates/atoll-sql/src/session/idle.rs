@@ -49,6 +49,7 @@ impl SqlSession {
             }
         }
         self.settings.end(false);
+        self.end_pending(false);
         let message = "the transaction was rolled back: it was idle for longer than \
                        idle_in_transaction_session_timeout";
         Err(SqlError::new(SqlErrorKind::Aborted, message).with_cause(Cause::IdleTimeout))

@@ -7,19 +7,23 @@ mod asking;
 mod bound;
 mod comments;
 mod constraints;
+mod coordination;
 mod copying;
 mod definitions;
 mod describe;
 mod direct;
 mod domains;
 mod dropping;
+mod grants;
 mod idle;
 mod locks;
 mod maintenance;
 mod outcome;
 mod over_rows;
 mod passed_over;
+mod plans;
 mod prepare;
+mod privileges;
 mod ready;
 mod schemas;
 mod scope;
@@ -49,15 +53,17 @@ use crate::isolation::{self, Isolation, Modes};
 use crate::load::Source;
 use crate::parse::{self, StatementTokens};
 use crate::prepared::cache::Kept;
+use crate::privileges::guard::Guard;
 use crate::query::Reading;
 use crate::result::QueryResult;
 use crate::rows::Params;
 use crate::sequence::context::Context;
-use crate::settings::{self, Setting, Settings};
+use crate::settings::{self, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
 use crate::{copy, names, query, zone};
 
+use self::coordination::Leaving;
 pub use self::copying::{CopyEnd, CopyFormat, CopyIn, CopyOut};
 pub use self::describe::Description;
 pub use self::outcome::Outcome;
@@ -102,6 +108,9 @@ pub struct SqlSession {
     notices: Vec<String>,
     /// What the program around it knows of it.
     surroundings: Option<Arc<Surroundings>>,
+    /// Of the role that a server has given it.
+    guard: Option<Box<Guard>>,
+    _leaving: Leaving,
 }
 
 impl SqlSession {
@@ -117,8 +126,10 @@ impl SqlSession {
 
     fn on(target: Target) -> Self {
         let (isolation, read_only) = (Isolation::ReadCommitted, false);
+        let context = sequences::context_of(&target);
         Self {
-            context: sequences::context_of(&target),
+            _leaving: Leaving(Arc::clone(&context)),
+            context,
             target,
             settings: Settings::default(),
             isolation,
@@ -132,6 +143,7 @@ impl SqlSession {
             given: None,
             notices: Vec::new(),
             surroundings: None,
+            guard: None,
         }
     }
 
@@ -267,8 +279,11 @@ impl SqlSession {
     ) -> Result<R, SqlError> {
         self.begin_statement()?;
         let done = run(self).and_then(|done| self.keep_numbers().map(|()| done));
+        let done = done.and_then(|done| self.set_noted().map(|()| done));
+        let done = self.settle(done.is_ok()).and(done);
         if done.is_err() {
             self.context.forget_pending();
+            drop(self.context.settings.take_changes());
             self.fail();
         }
         self.rest();
@@ -279,6 +294,8 @@ impl SqlSession {
         self.streams = false;
         self.check_owner()?;
         self.wake()?;
+        self.set_noted()?;
+        self.begin_among_others();
         zone::set(self.settings.now().zone);
         self.deadline = self.settings.now().statement.map(|limit| Instant::now() + limit);
         self.begin_numbers();
@@ -298,10 +315,7 @@ impl SqlSession {
                 if let Some(shown) = self.show_mode(variable) {
                     return Ok(Outcome::Rows(shown));
                 }
-                match Setting::named(variable) {
-                    Some(setting) => self.show(setting),
-                    None => self.run_long(statement),
-                }
+                self.show(variable)
             }
             Statement::Query(_)
             | Statement::ExplainTable { .. }
@@ -343,7 +357,8 @@ impl SqlSession {
                 self.set_modes(isolation::modes(&modes)?, session)
             }
             Statement::Savepoint { name } => {
-                self.open("SAVEPOINT")?.savepoint(names::fold(&name))?;
+                let mark = self.mark();
+                self.open("SAVEPOINT")?.savepoint(names::fold(&name), mark)?;
                 Ok(Outcome::done("SAVEPOINT", 0))
             }
             Statement::ReleaseSavepoint { name } => {
@@ -351,9 +366,14 @@ impl SqlSession {
                 Ok(Outcome::done("RELEASE", 0))
             }
             Statement::Rollback { chain: false, savepoint: Some(name) } => {
-                self.open("ROLLBACK TO SAVEPOINT")?.roll_back_to(&names::fold(&name))?;
+                let open = self.open("ROLLBACK TO SAVEPOINT")?;
+                let mark = open.roll_back_to(&names::fold(&name))?;
+                self.roll_back_to(mark);
                 Ok(Outcome::done("ROLLBACK", 0))
             }
+            Statement::LISTEN { channel } => self.listen(&channel),
+            Statement::UNLISTEN { channel } => self.unlisten(&channel),
+            Statement::NOTIFY { channel, payload } => self.notify(&channel, payload.as_deref()),
             Statement::Lock(lock) => self.lock_tables(&lock),
             Statement::Prepare { name, data_types, statement } => {
                 self.prepare_named(&name, &data_types, *statement)

@@ -1,4 +1,4 @@
-//! Parts of statements that have no effect here, and are told in notices: owners, since there are
+//! Parts of statements that have no effect here, and are told in notices: owners, where there are
 //! no roles, and storage parameters.
 
 use sqlparser::ast::{
@@ -66,7 +66,9 @@ impl SqlSession {
                 }
             };
         }
-        self.notice("OWNER TO has no effect: Atoll has no roles");
+        if !self.give(statement)? {
+            self.notice("OWNER TO has no effect: this program has no roles");
+        }
         Ok(Some(Outcome::done(tag, 0)))
     }
 

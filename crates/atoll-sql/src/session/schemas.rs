@@ -101,10 +101,10 @@ impl SqlSession {
         check_name(&scope.catalog, new)?;
         let (interrupt, began) = (self.interrupt(), self.began());
         let moving = Moving { scope: &scope, interrupt: &interrupt, began: &began };
-        let comment = schemas::comment_on_schema(&scope.catalog, &from)?;
+        let kept = schemas::kept(&scope.catalog, &from)?;
         self.define(&mut |transaction| {
             transaction.lock_table(&object)?;
-            schemas::create(transaction, &to, &Kept { comment: comment.clone() })?;
+            schemas::create(transaction, &to, &kept)?;
             for relation in schemas::relations(&transaction.catalog(), &from) {
                 // A sequence may have moved with its table.
                 if transaction.catalog().get(&relation).is_some() {
@@ -225,7 +225,9 @@ impl SqlSession {
         let scope = self.scope()?;
         own(&scope, &schema).map_err(|error| error.at(ident.span))?;
         let comment = comment.filter(|comment| !comment.is_empty()).map(str::to_owned);
-        self.define(&mut |transaction| schemas::comment(transaction, &schema, comment.clone()))?;
+        self.define(&mut |transaction| {
+            schemas::change(transaction, &schema, |kept| kept.comment.clone_from(&comment))
+        })?;
         Ok(Outcome::done("COMMENT", 0))
     }
 }

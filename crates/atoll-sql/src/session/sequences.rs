@@ -21,7 +21,9 @@ use crate::sequence_syntax as syntax;
 pub(super) fn context_of(target: &Target) -> Arc<Context> {
     match target {
         Target::Database { db, .. } => {
-            Context::on_database(db.clone(), Arc::clone(&Shared::of(db).sequences))
+            let shared = Shared::of(db);
+            let (sequences, together) = (Arc::clone(&shared.sequences), shared.together.clone());
+            Context::on_database(db.clone(), sequences, together)
         }
         Target::Snapshot(_) => Context::on_snapshot(),
     }
@@ -30,15 +32,15 @@ pub(super) fn context_of(target: &Target) -> Arc<Context> {
 impl SqlSession {
     /// A statement begins, which may ask sequences.
     pub(super) fn begin_numbers(&self) {
-        let (own, is_read_only) = match &self.target {
-            Target::Database { open: Some(open), .. } => (open.own(), open.is_read_only()),
-            Target::Database { open: None, .. } => (Own::default(), self.read_only),
-            Target::Snapshot(_) => (Own::default(), true),
+        let own = match &self.target {
+            Target::Database { open: Some(open), .. } => open.own(),
+            _ => Own::default(),
         };
         let (question, lock) = (self.question.clone(), self.settings.now().lock);
         let limits = Limits { question, deadline: self.deadline, lock };
         let path = self.settings.now().path.clone();
-        self.context.begin(own, is_read_only, limits, path);
+        self.context.begin(own, self.shown_modes(), limits, path);
+        self.context.settings.refresh(&self.settings, || self.default_durability());
         context::set(Some(&self.context));
     }
 

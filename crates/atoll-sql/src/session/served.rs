@@ -3,7 +3,6 @@
 
 use arrow_schema::SchemaRef;
 use atoll::DataType;
-use sqlparser::ast::Ident;
 
 use super::maintenance;
 use super::prepare::{bind, known};
@@ -72,7 +71,7 @@ impl SqlSession {
         if name == "default_transaction_read_only" {
             return Some(if self.read_only { "on" } else { "off" }.to_owned());
         }
-        let setting = Setting::named(&[Ident::new(name)])?;
+        let setting = self.settings.existing(Setting::of_text(name), name).ok()?;
         Some(setting.show(self.settings.now(), self.default_durability()))
     }
 

@@ -1,15 +1,15 @@
 //! `SET`, `RESET`, `SHOW` and `set_config`, and the data of a `COPY … FROM STDIN`.
 
 use atoll::Durability;
-use sqlparser::ast::{Expr, Ident, Set, Value};
+use sqlparser::ast::Ident;
 
 use super::{Outcome, SqlSession, Target};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::input::Input;
 use crate::result::QueryResult;
-use crate::search_path::SearchPath;
+use crate::session_settings;
 use crate::set_config::SetConfig;
-use crate::settings::{self, Assignment, Changed, Setting};
+use crate::settings::{Assignment, Changed, Setting};
 
 impl SqlSession {
     /// Runs a `COPY … FROM STDIN` with its data.
@@ -59,13 +59,21 @@ impl SqlSession {
         what: &str,
     ) -> Result<(), SqlError> {
         match (&self.target, &assignment.changed) {
-            (Target::Snapshot(_), Changed::Path(_) | Changed::Nothing) => Ok(()),
+            (Target::Snapshot(_), Changed::Path(_) | Changed::Custom(..) | Changed::Nothing) => {
+                Ok(())
+            }
             _ => self.writable(what).map(drop),
         }
     }
 
-    pub(super) fn show(&self, setting: Setting) -> Result<Outcome, SqlError> {
-        if !matches!(setting, Setting::SearchPath | Setting::Fixed(_)) {
+    /// Carries out `SHOW`.
+    ///
+    /// # Errors
+    /// A setting that does not exist.
+    pub(super) fn show(&self, variable: &[Ident]) -> Result<Outcome, SqlError> {
+        let name: Vec<&str> = variable.iter().map(|part| part.value.as_str()).collect();
+        let setting = self.settings.existing(Setting::named(variable), &name.join("."))?;
+        if !matches!(setting, Setting::SearchPath | Setting::Custom(_) | Setting::Fixed(_)) {
             self.writable("SHOW of what commits survive")?;
         }
         let shown = setting.show(self.settings.now(), self.default_durability());
@@ -78,28 +86,9 @@ impl SqlSession {
     /// A setting that there is not, and a value that it cannot have.
     pub(super) fn set_config(&mut self, call: &SetConfig) -> Result<Outcome, SqlError> {
         let SetConfig { name, value, is_local, column } = call;
-        let variable = [Ident::new(name)];
         let default = self.default_durability();
-        let assignment = match value {
-            Some(text) if name == "search_path" => {
-                let changed = Changed::Path(Some(SearchPath::of_text(text)?.into()));
-                Assignment { changed, is_local: *is_local }
-            }
-            value => {
-                let value = match value {
-                    Some(text) => Expr::value(Value::SingleQuotedString(text.clone())),
-                    None => Expr::Identifier(Ident::new("default")),
-                };
-                let set = Set::SingleAssignment {
-                    scope: None,
-                    hivevar: false,
-                    variable: variable.to_vec().into(),
-                    values: vec![value],
-                };
-                let assignment = settings::assignment(&set, default)?;
-                Assignment { is_local: *is_local, ..assignment }
-            }
-        };
+        let (setting, changed) = session_settings::change(name, value.as_deref(), default)?;
+        let assignment = Assignment { changed, is_local: *is_local };
         self.check_settable(&assignment, "set_config")?;
         // As in PostgreSQL, what holds for one transaction is gone at once where none is open.
         let before = self.settings.clone();
@@ -108,11 +97,21 @@ impl SqlSession {
             true => self.settings.set(Assignment { is_local: false, ..assignment }, false),
             false => drop(self.set(assignment, "SET")?),
         }
-        let shown =
-            Setting::named(&variable).map(|setting| setting.show(self.settings.now(), default));
+        let shown = setting.show(self.settings.now(), default);
         if is_alone {
             self.settings = before;
         }
-        Ok(Outcome::Rows(QueryResult::of_text(column, &shown.unwrap_or_default())))
+        Ok(Outcome::Rows(QueryResult::of_text(column, &shown)))
+    }
+
+    /// Makes the changes of settings that functions have noted.
+    ///
+    /// # Errors
+    /// Idle transactions cannot be watched.
+    pub(super) fn set_noted(&mut self) -> Result<(), SqlError> {
+        for assignment in self.context.settings.take_changes() {
+            self.set(assignment, "SET")?;
+        }
+        Ok(())
     }
 }

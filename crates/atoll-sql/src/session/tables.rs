@@ -5,6 +5,7 @@ use sqlparser::ast::{CreateTable, Statement};
 
 use super::bound::{BINDINGS_MAX, is_of_an_older_table};
 use super::dropping::Dropping;
+use super::privileges::with_owner;
 use super::{Outcome, SqlSession, Target};
 use crate::ddl;
 use crate::declared::Declared;
@@ -125,6 +126,18 @@ impl SqlSession {
     /// # Errors
     /// Those of the definition.
     pub(super) fn define(
+        &mut self,
+        define: &mut dyn FnMut(&mut Transaction) -> Result<(), ApplyError>,
+    ) -> Result<(), SqlError> {
+        match self.owner() {
+            Some(owner) => self.define_now(&mut |transaction| {
+                with_owner(transaction, &owner, &mut |transaction| define(transaction))
+            }),
+            None => self.define_now(define),
+        }
+    }
+
+    fn define_now(
         &mut self,
         define: &mut dyn FnMut(&mut Transaction) -> Result<(), ApplyError>,
     ) -> Result<(), SqlError> {

@@ -1,10 +1,13 @@
 //! Statements that begin, end and shape transactions.
 
+use std::sync::Arc;
+
 use sqlparser::ast::Ident;
 
 use super::{Outcome, SqlSession, Target};
+use crate::coordination::Member;
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::isolation::{Isolation, Modes};
+use crate::isolation::{Isolation, Modes, ShownModes};
 use crate::literal::Literal;
 use crate::names;
 use crate::result::QueryResult;
@@ -70,7 +73,8 @@ impl SqlSession {
             return Err(SqlError::new(SqlErrorKind::Syntax, "a transaction is open already")
                 .with_cause(Cause::OpenTransaction));
         }
-        *open = Some(OpenTransaction::begin(db, now(), isolation, read_only)?);
+        let context = &self.context;
+        *open = Some(OpenTransaction::begin(db, now(), isolation, read_only, context)?);
         Ok(Outcome::done("BEGIN", 0))
     }
 
@@ -105,35 +109,38 @@ impl SqlSession {
         Ok(Outcome::done("SET", 0))
     }
 
+    /// The modes of the session and of its transaction.
+    pub(super) fn shown_modes(&self) -> ShownModes {
+        let (default_isolation, _) = self.modes(Modes::default());
+        let modes = ShownModes {
+            is_open: false,
+            is_snapshot: false,
+            isolation: default_isolation,
+            read_only: self.read_only,
+            default_isolation,
+            default_read_only: self.read_only,
+        };
+        match &self.target {
+            Target::Database { open: Some(open), .. } => ShownModes {
+                is_open: true,
+                isolation: open.isolation(),
+                read_only: open.is_read_only(),
+                ..modes
+            },
+            Target::Database { open: None, .. } => modes,
+            Target::Snapshot(_) => ShownModes { is_snapshot: true, read_only: true, ..modes },
+        }
+    }
+
     /// What `SHOW` says of the modes of transactions; `None` for another setting.
     pub(super) fn show_mode(&self, variable: &[Ident]) -> Option<QueryResult> {
         let name: Vec<String> = variable.iter().map(names::fold).collect();
-        let (name, shown) = match name.join(" ").as_str() {
-            "transaction_isolation" | "transaction isolation level" => {
-                let now = match &self.target {
-                    Target::Database { open: Some(open), .. } => open.isolation(),
-                    _ => self.modes(Modes::default()).0,
-                };
-                ("transaction_isolation", now)
-            }
-            "default_transaction_isolation" => {
-                ("default_transaction_isolation", self.modes(Modes::default()).0)
-            }
-            "transaction_read_only" => {
-                let now = match &self.target {
-                    Target::Database { open: Some(open), .. } => open.is_read_only(),
-                    Target::Database { .. } => self.read_only,
-                    Target::Snapshot(_) => true,
-                };
-                return Some(QueryResult::of_text("transaction_read_only", on_or_off(now)));
-            }
-            "default_transaction_read_only" => {
-                let shown = on_or_off(self.read_only);
-                return Some(QueryResult::of_text("default_transaction_read_only", shown));
-            }
-            _ => return None,
+        let name = match name.join(" ").as_str() {
+            "transaction isolation level" => "transaction_isolation".to_owned(),
+            name => name.to_owned(),
         };
-        Some(QueryResult::of_text(name, shown.name()))
+        let shown = self.shown_modes().show(&name)?;
+        Some(QueryResult::of_text(&name, shown))
     }
 
     /// The open transaction, for a statement that needs one.
@@ -162,19 +169,28 @@ impl SqlSession {
     }
 
     pub(super) fn commit(&mut self) -> Result<Outcome, SqlError> {
-        let interrupt = self.interrupt();
-        let committed = self.take_open()?.commit(self.settings.now().durability, &interrupt);
-        self.settings.end(matches!(committed, Ok(true)));
+        let (interrupt, durability) = (self.interrupt(), self.settings.now().durability);
+        let open = self.take_open()?;
+        let context = Arc::clone(&self.context);
+        let order = context.member.as_ref().map_or(Ok(None), Member::before_commit);
+        let (order, committed) = match order {
+            Ok(order) => (order, open.commit(durability, &interrupt)),
+            Err(error) => {
+                drop(open);
+                (None, Err(error))
+            }
+        };
+        let has_committed = matches!(committed, Ok(true));
+        self.settings.end(has_committed);
+        self.end_pending(has_committed);
+        drop(order);
         Ok(Outcome::done(if committed? { "COMMIT" } else { "ROLLBACK" }, 0))
     }
 
     pub(super) fn rollback(&mut self) -> Result<Outcome, SqlError> {
         drop(self.take_open()?);
         self.settings.end(false);
+        self.end_pending(false);
         Ok(Outcome::done("ROLLBACK", 0))
     }
-}
-
-fn on_or_off(is_on: bool) -> &'static str {
-    if is_on { "on" } else { "off" }
 }

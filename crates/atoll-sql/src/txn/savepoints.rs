@@ -1,6 +1,7 @@
 //! Savepoints.
 
 use super::{OpenTransaction, Savepoint, failure};
+use crate::coordination::Mark;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::journal::Journal;
 
@@ -10,10 +11,11 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// An earlier statement failed.
-    pub(crate) fn savepoint(&mut self, name: String) -> Result<(), SqlError> {
+    pub(crate) fn savepoint(&mut self, name: String, mark: Mark) -> Result<(), SqlError> {
         self.check()?;
         let (checks, modes) = (self.deferred.len(), self.deferred.modes.clone());
-        self.savepoints.push(Savepoint { name, changes: self.journal.len(), checks, modes });
+        let changes = self.journal.len();
+        self.savepoints.push(Savepoint { name, changes, checks, modes, mark });
         Ok(())
     }
 
@@ -31,12 +33,12 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Undoes all changes behind a savepoint, which stays set. A transaction in which a statement
-    /// failed goes on.
+    /// Undoes all changes behind a savepoint, which stays set, and returns what the session had
+    /// then. A transaction in which a statement failed goes on.
     ///
     /// # Errors
     /// It is not set; the transaction was rolled back as a whole.
-    pub(crate) fn roll_back_to(&mut self, name: &str) -> Result<(), SqlError> {
+    pub(crate) fn roll_back_to(&mut self, name: &str) -> Result<Mark, SqlError> {
         let at = self.find(name)?;
         if !self.transaction.is_open() {
             let message = "the transaction was rolled back as a whole, and its savepoints with it";
@@ -45,14 +47,15 @@ impl OpenTransaction {
         }
         self.savepoints.truncate(at + 1);
         self.failed = true;
-        let Savepoint { changes, checks, modes, .. } = &self.savepoints[at];
+        let Savepoint { changes, checks, modes, mark, .. } = &self.savepoints[at];
+        let mark = *mark;
         self.deferred.truncate(*checks);
         self.deferred.modes.clone_from(modes);
         let undone = self.journal.undo(&mut self.transaction, *changes);
         self.transaction.park();
         undone.map_err(|end| failure(end.into()))?;
         self.failed = false;
-        Ok(())
+        Ok(mark)
     }
 
     fn find(&self, name: &str) -> Result<usize, SqlError> {

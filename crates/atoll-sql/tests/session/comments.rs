@@ -8,7 +8,7 @@ use super::{database, error, tag};
 /// All comments of a relation, as `part: text`.
 fn of(db: &Database, relation: &str) -> Vec<String> {
     let catalog = db.catalog().unwrap();
-    let Comments { relation, columns, indexes, constraints } =
+    let Comments { relation, columns, indexes, constraints, .. } =
         Comments::in_catalog(&catalog, relation).unwrap();
     let mut found: Vec<String> = relation.into_iter().collect();
     for (kind, of) in [("column", columns), ("index", indexes), ("constraint", constraints)] {

@@ -285,7 +285,7 @@ fn a_dump_of_postgresql_is_loaded() {
     let db = database();
     let mut session = SqlSession::on_database(db.clone());
     load(&mut session, OF_POSTGRESQL).unwrap_or_else(|error| panic!("{error:?}"));
-    assert_eq!(session.take_notices(), ["OWNER TO has no effect: Atoll has no roles"]);
+    assert_eq!(session.take_notices(), ["OWNER TO has no effect: this program has no roles"]);
     let mut session = SqlSession::on_database(db.clone());
     assert_eq!(rows(&mut session, "SELECT * FROM tracker.open"), ["1|It fails"]);
     let added = "INSERT INTO tracker.issues (title) VALUES ('new') RETURNING id, state, opened";

@@ -5,6 +5,7 @@
 mod altering;
 mod changes;
 mod comments;
+mod coordination;
 mod copy;
 mod definitions;
 mod describe;

@@ -11,14 +11,16 @@
 //! In reading order: [`kind`] (types of arguments), [`column`] (a batch of results), then the
 //! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
 //! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`],
-//! [`intervals`], [`json`] with [`json_changes`] and [`json_made`], [`arrays`], [`sequences`], and
-//! the patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`],
+//! [`intervals`], [`json`] with [`json_changes`] and [`json_made`], [`arrays`], [`sequences`],
+//! [`settings`], [`coordination`], [`privileges`], and the
+//! patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`],
 //! [`time_read`].
 
 mod arrays;
 mod bytes;
 mod calendar;
 mod column;
+mod coordination;
 mod digest;
 pub(crate) mod exact;
 mod format;
@@ -32,8 +34,10 @@ mod kind;
 mod number_format;
 mod numbers;
 mod pattern;
+mod privileges;
 mod regex_syntax;
 mod sequences;
+mod settings;
 mod texts;
 mod time_format;
 mod time_read;
@@ -151,6 +155,10 @@ pub(crate) fn functions() -> Vec<ScalarUDF> {
         json::FUNCTIONS,
         arrays::FUNCTIONS,
         sequences::FUNCTIONS,
+        settings::FUNCTIONS,
+        coordination::LOCKS,
+        coordination::FUNCTIONS,
+        privileges::FUNCTIONS,
     ];
     all.into_iter().flatten().map(|function| ScalarUDF::from(Call::new(function))).collect()
 }
@@ -187,7 +195,8 @@ pub(crate) struct Call {
 impl Call {
     fn new(function: &'static Function) -> Self {
         let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
-        let volatility = match sequences::has(function.name) {
+        let of_session = [sequences::has, settings::has, coordination::has, privileges::has];
+        let volatility = match of_session.iter().any(|has| has(function.name)) {
             true => Volatility::Volatile,
             false => Volatility::Immutable,
         };

@@ -1,0 +1,305 @@
+//! One session among the others: what it has locked, and what its transaction is going to tell.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::Together;
+use super::advisory::{Key, Mode};
+use super::channels::{Mailbox, Notification};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::interrupt::Interrupt;
+use crate::mutex::lock;
+
+/// Bytes of a payload, and of the name of a channel, as in PostgreSQL.
+const PAYLOAD_BYTES_MAX: usize = 7999;
+const CHANNEL_BYTES_MAX: usize = 63;
+
+/// See the module.
+pub(crate) struct Member {
+    together: Arc<Together>,
+    session: u64,
+    /// What others see as its number.
+    number: AtomicI32,
+    /// It has done something here, ever.
+    is_used: AtomicBool,
+    /// The running statement, or its transaction, has done something that is to be ended.
+    has_pending: AtomicBool,
+    mailbox: Arc<Mailbox>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Locks of the session, in the order in which it got them.
+    locks: Vec<(Key, Mode)>,
+    /// Locks of the open transaction.
+    transaction_locks: Vec<(Key, Mode)>,
+    listens: Vec<Listen>,
+    notices: Vec<(Arc<str>, Arc<str>)>,
+    /// Before the running statement, or the attempt at it.
+    mark: Mark,
+}
+
+/// A change of the channels that a session listens to.
+enum Listen {
+    To(Arc<str>),
+    NotTo(Arc<str>),
+    ToNothing,
+}
+
+/// How much there was at a moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mark {
+    locks: usize,
+    transaction_locks: usize,
+    listens: usize,
+    notices: usize,
+}
+
+impl State {
+    fn mark(&self) -> Mark {
+        Mark {
+            locks: self.locks.len(),
+            transaction_locks: self.transaction_locks.len(),
+            listens: self.listens.len(),
+            notices: self.notices.len(),
+        }
+    }
+}
+
+/// How long a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Session,
+    Transaction,
+}
+
+impl Member {
+    pub(crate) fn new(together: Arc<Together>) -> Self {
+        let session = together.next();
+        Self {
+            session,
+            together,
+            number: AtomicI32::new(i32::try_from(session).unwrap_or(0)),
+            is_used: AtomicBool::new(false),
+            has_pending: AtomicBool::new(false),
+            mailbox: Arc::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The number that others see.
+    pub(crate) fn number(&self) -> i32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number(&self, number: i32) {
+        self.number.store(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    /// The state, for a change that is to be ended.
+    fn used(&self) -> MutexGuard<'_, State> {
+        self.is_used.store(true, Ordering::Relaxed);
+        self.has_pending.store(true, Ordering::Relaxed);
+        lock(&self.state)
+    }
+
+    /// Has a lock; false if it is not waited for and others have it.
+    ///
+    /// # Errors
+    /// See [`super::advisory::Advisory::lock`].
+    pub(crate) fn lock(
+        &self,
+        key: Key,
+        mode: Mode,
+        scope: Scope,
+        waits: Option<&Interrupt>,
+    ) -> Result<bool, SqlError> {
+        let has_it = self.together.advisory.lock(self.session, key, mode, waits)?;
+        if has_it {
+            let mut state = self.used();
+            match scope {
+                Scope::Session => state.locks.push((key, mode)),
+                Scope::Transaction => state.transaction_locks.push((key, mode)),
+            }
+        }
+        Ok(has_it)
+    }
+
+    /// Gives a lock of the session back once; false if it does not have it.
+    pub(crate) fn unlock(&self, key: Key, mode: Mode) -> bool {
+        let mut state = self.used();
+        let Some(at) = state.locks.iter().rposition(|one| *one == (key, mode)) else {
+            return false;
+        };
+        state.locks.remove(at);
+        state.mark.locks = state.mark.locks.min(state.locks.len());
+        self.together.advisory.unlock(self.session, key, mode)
+    }
+
+    /// Gives all locks of the session back.
+    pub(crate) fn unlock_all(&self) {
+        let mut state = self.used();
+        state.mark.locks = 0;
+        self.release(&mut state.locks, 0);
+    }
+
+    fn release(&self, locks: &mut Vec<(Key, Mode)>, from: usize) {
+        for (key, mode) in locks.drain(from.min(locks.len())..).rev() {
+            self.together.advisory.unlock(self.session, key, mode);
+        }
+    }
+
+    /// Notes a notification for the end of the transaction.
+    ///
+    /// # Errors
+    /// The channel has no name, or one of the texts is too long.
+    pub(crate) fn notify(&self, channel: &str, payload: &str) -> Result<(), SqlError> {
+        let wrong =
+            |message: &str| Err(SqlError::new(SqlErrorKind::Type, message).with_state("22023"));
+        if channel.is_empty() {
+            return wrong("channel name cannot be empty");
+        }
+        if channel.len() > CHANNEL_BYTES_MAX {
+            return wrong("channel name too long");
+        }
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return wrong("payload string too long");
+        }
+        let mut state = self.used();
+        let is_known =
+            |(known, said): &(Arc<str>, Arc<str>)| (&**known, &**said) == (channel, payload);
+        if !state.notices.iter().any(is_known) {
+            state.notices.push((channel.into(), payload.into()));
+        }
+        Ok(())
+    }
+
+    /// Listens to a channel from the end of the transaction on.
+    pub(crate) fn listen(&self, channel: &str) {
+        self.used().listens.push(Listen::To(channel.into()));
+    }
+
+    /// Does not listen to a channel, or to any, from the end of the transaction on.
+    pub(crate) fn unlisten(&self, channel: Option<&str>) {
+        let change = channel.map_or(Listen::ToNothing, |name| Listen::NotTo(name.into()));
+        self.used().listens.push(change);
+    }
+
+    /// A statement begins.
+    pub(crate) fn begin_statement(&self) {
+        if self.is_used.load(Ordering::Relaxed) {
+            let mut state = lock(&self.state);
+            state.mark = state.mark();
+        }
+    }
+
+    /// An attempt at the running statement begins: what an earlier one has done is undone.
+    pub(crate) fn begin_attempt(&self) {
+        if self.has_pending() {
+            let mark = lock(&self.state).mark;
+            self.roll_back_to(mark);
+        }
+    }
+
+    /// How much there is, for a savepoint.
+    pub(crate) fn mark(&self) -> Mark {
+        lock(&self.state).mark()
+    }
+
+    /// Undoes what came behind a savepoint; locks of the session stay.
+    pub(crate) fn roll_back_to_savepoint(&self, mark: Mark) {
+        let locks = lock(&self.state).locks.len();
+        self.roll_back_to(Mark { locks, ..mark });
+    }
+
+    fn roll_back_to(&self, mark: Mark) {
+        let mut state = lock(&self.state);
+        self.release(&mut state.locks, mark.locks);
+        self.release(&mut state.transaction_locks, mark.transaction_locks);
+        state.listens.truncate(mark.listens);
+        state.notices.truncate(mark.notices);
+    }
+
+    /// Whether a statement or a transaction has done something here that is to be ended.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.has_pending.load(Ordering::Relaxed)
+    }
+
+    /// Whether a transaction has something to tell at its commit.
+    fn has_notices(&self) -> bool {
+        self.has_pending() && !lock(&self.state).notices.is_empty()
+    }
+
+    /// A transaction that notifies is going to commit (`COORDINATION-1`).
+    ///
+    /// # Errors
+    /// Too much waits to be taken already.
+    pub(crate) fn before_commit(&self) -> Result<Option<MutexGuard<'_, ()>>, SqlError> {
+        if !self.has_notices() {
+            return Ok(None);
+        }
+        self.together.channels.check_room()?;
+        Ok(Some(lock(&self.together.order)))
+    }
+
+    /// Releases the locks of the transaction.
+    pub(crate) fn release_transaction(&self) {
+        if self.has_pending() {
+            let mut state = lock(&self.state);
+            self.release(&mut state.transaction_locks, 0);
+        }
+    }
+
+    /// The transaction has ended, or a statement that was one by itself.
+    pub(crate) fn end(&self, committed: bool) {
+        if !self.has_pending.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let mut state = lock(&self.state);
+        self.release(&mut state.transaction_locks, 0);
+        let listens = std::mem::take(&mut state.listens);
+        let notices = std::mem::take(&mut state.notices);
+        state.mark = state.mark();
+        drop(state);
+        if !committed {
+            return;
+        }
+        let channels = &self.together.channels;
+        for change in listens {
+            match change {
+                Listen::To(channel) => channels.listen(&channel, &self.mailbox),
+                Listen::NotTo(channel) => channels.unlisten(Some(&channel), &self.mailbox),
+                Listen::ToNothing => channels.unlisten(None, &self.mailbox),
+            }
+        }
+        let sender = self.number();
+        let each = notices.into_iter();
+        let each = each.map(|(channel, payload)| Notification { sender, channel, payload });
+        let notices: Vec<Notification> = each.collect();
+        if !notices.is_empty() {
+            channels.publish(notices);
+        }
+    }
+
+    /// Takes the notifications that wait.
+    pub(crate) fn take(&self) -> Vec<Notification> {
+        self.together.channels.take(&self.mailbox)
+    }
+
+    /// The session ends.
+    pub(crate) fn leave(&self) {
+        self.mailbox.set_waker(None);
+        if !self.is_used.load(Ordering::Relaxed) {
+            return;
+        }
+        self.end(false);
+        self.unlock_all();
+        self.together.channels.unlisten(None, &self.mailbox);
+        drop(self.take());
+    }
+}
