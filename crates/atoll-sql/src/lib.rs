@@ -47,6 +47,7 @@ mod fold;
 mod foreign;
 mod foreign_key;
 mod foreign_syntax;
+mod grant_names;
 mod guess;
 mod idle;
 mod infer;

@@ -12,10 +12,9 @@ use atoll::Snapshot;
 use sqlparser::ast::{
     AlterColumnOperation, AlterIndexOperation, AlterTable, AlterTableOperation, Array,
     ArrayElemTypeDef, CastKind, ColumnDef, ColumnOption, CommentObject, CopySource,
-    DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Grant,
-    GrantObjects, Ident, ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind, Revoke,
-    Spanned, Statement, TableConstraint, TableFactor, TableObject, TypedString, Value,
-    visit_expressions_mut,
+    DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind, Spanned, Statement,
+    TableConstraint, TableFactor, TableObject, TypedString, Value, visit_expressions_mut,
 };
 use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
@@ -29,7 +28,7 @@ use crate::schemas::{self, PUBLIC, SYSTEM, flat};
 use crate::scope::Scope;
 use crate::search_path::SearchPath;
 use crate::view::relations::{self, Found};
-use crate::{like_clause, names, sequence_names, sequence_syntax, system};
+use crate::{grant_names, like_clause, names, sequence_names, sequence_syntax, system};
 
 /// Where relations are looked up.
 pub(crate) enum Sight<'s> {
@@ -326,15 +325,9 @@ impl Resolver<'_> {
                     _ => self.dropped(names, *if_exists, &relation),
                 }
             }
-            Statement::Grant(Grant { objects: Some(objects), .. })
-            | Statement::Revoke(Revoke { objects: Some(objects), .. }) => match objects {
-                GrantObjects::Tables(names)
-                | GrantObjects::Views(names)
-                | GrantObjects::Sequences(names) => {
-                    names.iter_mut().try_for_each(|name| self.relation(name))
-                }
-                _ => Ok(()),
-            },
+            Statement::Grant(_) | Statement::Revoke(_) => {
+                grant_names::relations_mut(statement).iter_mut().try_for_each(|n| self.relation(n))
+            }
             Statement::Truncate(truncate) => {
                 truncate.table_names.iter_mut().try_for_each(|one| self.relation(&mut one.name))
             }
