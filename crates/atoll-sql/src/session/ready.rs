@@ -77,7 +77,7 @@ pub(super) fn ready(
 ) -> Result<Ready, SqlError> {
     // A statement that is bound needs none.
     let bound = |statement: &Statement| Binder { scope: &scope()?, interrupt }.bind(statement);
-    let mut failed = None;
+    let (mut failed, mut lacking) = (None, None);
     let bind = || Ok(known.keep_inferred(bound(&known.statement)?));
     match known.inferred().map_or_else(bind, Ok) {
         Ok(prepared) => {
@@ -86,9 +86,14 @@ pub(super) fn ready(
                 Body::NotShort(query) if query.has_untyped_parameter(values.len()) => {
                     failed = Some(query.unbound());
                 }
-                _ => {
+                body => {
                     if let Ok(around) = prepared.surroundings(values, began.clone())? {
-                        return Ok(Ready::new(prepared, around));
+                        let ready = Ready::new(prepared, around);
+                        // With the types of the values its query may be short.
+                        if !lacks_type(body) {
+                            return Ok(ready);
+                        }
+                        lacking = Some(ready);
                     }
                 }
             }
@@ -110,6 +115,7 @@ pub(super) fn ready(
     for with_text in [false, true] {
         let statement = declared(&known.statement, values, with_text);
         match bound(&statement) {
+            Ok(prepared) if !with_text && lacks_type(&prepared.body) => {}
             Ok(prepared) => match prepared.surroundings(values, began.clone())? {
                 Ok(around) => {
                     known.keep_declared(values, &prepared);
@@ -119,6 +125,9 @@ pub(super) fn ready(
             },
             Err(unbound) => failed = Some(unbound),
         }
+    }
+    if let Some(ready) = lacking {
+        return Ok(ready);
     }
     let is_list = |value: &Literal| matches!(value, Literal::List(_));
     match failed {
@@ -145,6 +154,11 @@ pub(super) fn ready(
             Err(SqlError::new(SqlErrorKind::Type, message))
         }
     }
+}
+
+/// Whether a change reads rows by a query that a parameter without a type keeps from being short.
+fn lacks_type(body: &Body) -> bool {
+    matches!(body, Body::Change(change) if change.lacks_type())
 }
 
 /// Whether a value is a number, perhaps in a list, with more digits than any type has.

@@ -36,27 +36,50 @@ pub(super) const REGROLE: &str = "regrole_number";
 pub(super) const REGPROC: &str = "regproc_number";
 pub(super) const REGPROC_NAME: &str = "regproc_name";
 
+/// Of partitions, which do not exist.
+pub(super) const ANCESTORS: &str = "pg_partition_ancestors";
+
 type Run = fn(&System, &[Literal]) -> std::result::Result<Literal, SqlError>;
+
+/// The type of a value.
+#[derive(Clone, Copy)]
+enum Gives {
+    Text,
+    Number,
+    Flag,
+    Numbers,
+}
+
+impl Gives {
+    fn arrow(self) -> ArrowType {
+        atoll::arrow_type(match self {
+            Self::Text => DataType::Text,
+            Self::Number => DataType::Int64,
+            Self::Flag => DataType::Bool,
+            Self::Numbers => DataType::Int64.array().unwrap_or(DataType::Int64),
+        })
+    }
+}
 
 /// A function: its name, the type of its values, and what it does.
 struct Definition {
     name: &'static str,
-    gives: DataType,
+    gives: Gives,
     run: Run,
     /// Its value is not NULL where an argument is.
     sees_null: bool,
 }
 
 const fn text(name: &'static str, run: Run) -> Definition {
-    Definition { name, gives: DataType::Text, run, sees_null: false }
+    Definition { name, gives: Gives::Text, run, sees_null: false }
 }
 
 const fn number(name: &'static str, run: Run) -> Definition {
-    Definition { name, gives: DataType::Int64, run, sees_null: false }
+    Definition { name, gives: Gives::Number, run, sees_null: false }
 }
 
 const fn flag(name: &'static str, run: Run) -> Definition {
-    Definition { name, gives: DataType::Bool, run, sees_null: false }
+    Definition { name, gives: Gives::Flag, run, sees_null: false }
 }
 
 /// Nothing of this kind exists.
@@ -90,7 +113,7 @@ const ALL: &[Definition] = &[
     number("pg_my_temp_schema", |_, _| Ok(Literal::Integer(0))),
     Definition {
         name: "format_type",
-        gives: DataType::Text,
+        gives: Gives::Text,
         sees_null: true,
         run: |system, values| {
             let Some(of) = oid(values, 0) else { return Ok(Literal::Null) };
@@ -164,6 +187,12 @@ const ALL: &[Definition] = &[
     text("pg_encoding_to_char", |_, values| {
         Ok(Literal::Text(if whole(values, 0) == Some(6) { "UTF8" } else { "" }.to_owned()))
     }),
+    Definition {
+        name: ANCESTORS,
+        gives: Gives::Numbers,
+        run: |_, _| Ok(Literal::List(Vec::new())),
+        sees_null: true,
+    },
     text("pg_get_triggerdef", nothing),
     text("pg_get_ruledef", nothing),
     text("pg_get_functiondef", nothing),
@@ -395,7 +424,7 @@ impl ScalarUDFImpl for Asked {
     }
 
     fn return_type(&self, _: &[ArrowType]) -> Result<ArrowType> {
-        Ok(atoll::arrow_type(self.definition.gives))
+        Ok(self.definition.gives.arrow())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -420,7 +449,7 @@ impl ScalarUDFImpl for Asked {
                 false => (self.definition.run)(&self.system, &values).map_err(external)?,
             });
         }
-        let arrow = atoll::arrow_type(self.definition.gives);
+        let arrow = self.definition.gives.arrow();
         let results = column_of(results, &arrow).map_err(external)?;
         match is_scalar {
             true => ScalarValue::try_from_array(&results, 0).map(ColumnarValue::Scalar),

@@ -277,6 +277,11 @@ impl VisitorMut for Expressions {
                 }
             }
             Expr::CompoundFieldAccess { root, access_chain } => from_zero(root, access_chain),
+            // It makes rows, and is a list here.
+            Expr::Function(function) if names::last(&function.name) == functions::ANCESTORS => {
+                let list = std::mem::replace(expr, Expr::value(sqlparser::ast::Value::Null));
+                *expr = call("unnest", vec![list]);
+            }
             _ => {}
         }
         ControlFlow::Continue(())

@@ -318,3 +318,21 @@ fn lists_of_parameters_are_compared_by_their_values() {
     let values = ["tea", "x", "y", "tea"];
     assert_eq!(session.query::<(i32,)>(both, values).unwrap(), [(1,)]);
 }
+
+#[test]
+fn rows_of_a_query_take_the_types_of_parameters_inside_a_transaction() {
+    let mut session = session(
+        "CREATE TYPE mood AS ENUM ('sad', 'happy');
+         CREATE TABLE person (id serial PRIMARY KEY, name varchar(9), felt mood)",
+    );
+    tag(&mut session, "BEGIN");
+    tag(&mut session, "INSERT INTO person (name) VALUES ('first')");
+    let sql = "INSERT INTO person (name, felt) SELECT p0::varchar, p1::mood
+               FROM (VALUES ($1::varchar, $2, 0), ($3::varchar, $4, 1)) AS rows(p0, p1, place)
+               ORDER BY place DESC RETURNING id, name, felt";
+    let values = ["a", "sad", "b", "happy"].map(Literal::from);
+    let found = result(session.execute_with(sql, values.as_slice()));
+    assert_eq!(lines(&found), ["2|b|happy", "3|a|sad"]);
+    tag(&mut session, "COMMIT");
+    assert_eq!(rows(&mut session, "SELECT count(felt) FROM person"), ["2"]);
+}

@@ -104,6 +104,18 @@ pub(crate) struct Delivery {
     pub(crate) query: Box<Query>,
 }
 
+impl Change {
+    /// Whether the query that delivers its rows is not short for want of the type of a parameter.
+    pub(crate) fn lacks_type(&self) -> bool {
+        match &self.verb {
+            Verb::Insert { rows: Source::Query(delivery), .. } => {
+                delivery.short.as_ref().is_err_and(NotShort::lacks_type)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A value of a row that is written out.
 #[derive(Debug, Clone)]
 pub(crate) enum Cell {

@@ -9,7 +9,7 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::expr::{InList, Placeholder, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
 
-use super::{Compiler, NotShort};
+use super::{Compiler, NotShort, UNTYPED};
 use crate::json::Form;
 use crate::parameter_name;
 use crate::rules::number::Number;
@@ -157,7 +157,7 @@ fn parameter(id: &str, field: Option<&Field>, compiler: &mut Compiler) -> Result
     let number =
         parameter_name::number(id).ok_or_else(|| NotShort::new(format!("the parameter {id}")))?;
     let field = field.filter(|field| !field.data_type().is_null());
-    let field = field.ok_or_else(|| NotShort::new(format!("{id}, a parameter without a type")))?;
+    let field = field.ok_or_else(|| NotShort::new(format!("{id}{UNTYPED}")))?;
     let data_type = match (lengths::character(field), Form::of_field(field)) {
         (Some(most), _) => DataType::Char(most),
         (None, Some(form)) => form.data_type(),

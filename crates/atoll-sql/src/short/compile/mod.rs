@@ -27,7 +27,15 @@ use crate::error::SqlError;
 #[derive(Debug, Clone)]
 pub(crate) struct NotShort(pub(crate) String);
 
+/// Behind a parameter to which nothing gives a type.
+const UNTYPED: &str = ", a parameter without a type";
+
 impl NotShort {
+    /// Whether a parameter has no type, so that another binding may be short.
+    pub(crate) fn lacks_type(&self) -> bool {
+        self.0.ends_with(UNTYPED)
+    }
+
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
