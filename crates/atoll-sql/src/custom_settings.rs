@@ -11,9 +11,12 @@ use sqlparser::ast::Ident;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::names;
 
+/// Names with values; a setting that was reset has none.
+type Values = BTreeMap<Arc<str>, Option<Arc<str>>>;
+
 /// Those of a session that have been set, with their values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Customs(Option<Arc<BTreeMap<Arc<str>, Option<Arc<str>>>>>);
+pub(crate) struct Customs(Option<Arc<Values>>);
 
 impl Customs {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {

@@ -75,7 +75,7 @@ fn given(matches: &ArgMatches) -> Vec<String> {
         matches.try_contains_id(id).is_ok()
             && matches.value_source(id) == Some(ValueSource::CommandLine)
     });
-    arguments.map(|one| key_of(one)).collect()
+    arguments.map(key_of).collect()
 }
 
 fn refused(file: &Path, mistakes: &[Mistake]) -> CliError {

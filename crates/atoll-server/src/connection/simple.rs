@@ -29,11 +29,11 @@ impl Connection {
         if statements.len() > 1 {
             // A text with a mistake in it does nothing.
             for (at, statement) in &statements {
-                if Kind::of(statement).is_parsed() {
-                    if let Err(error) = SqlSession::check_syntax(statement) {
-                        self.failing = Some(((*statement).to_owned(), Vec::new()));
-                        return Err(of_error(&error, statement, before(*at)).into());
-                    }
+                if Kind::of(statement).is_parsed()
+                    && let Err(error) = SqlSession::check_syntax(statement)
+                {
+                    self.failing = Some(((*statement).to_owned(), Vec::new()));
+                    return Err(of_error(&error, statement, before(*at)).into());
                 }
             }
         }

@@ -82,7 +82,8 @@ fn is_of_server(state: &str) -> bool {
 
 /// A statement, or a message of the protocol, has failed.
 pub(crate) fn failed(options: &LogOptions, who: Who<'_>, said: Option<Said<'_>>, report: &Report) {
-    if !enabled!(Level::WARN) && !(is_of_server(report.state) && enabled!(Level::ERROR)) {
+    let is_told = enabled!(Level::WARN) || is_of_server(report.state) && enabled!(Level::ERROR);
+    if !is_told {
         return;
     }
     let redacted = said.map(|said| Redacted::of(said.text, options.values));

@@ -215,10 +215,7 @@ fn refused_source(
     const DEPTH_MAX: u32 = 100;
     let Some(view) = View::find(catalog, relation)? else { return Ok(None) };
     let owner = rights(catalog, relation)?.owner;
-    let owner = match owner {
-        None => None,
-        Some(name) => Some(book.role(&name).unwrap_or_default()),
-    };
+    let owner = owner.map(|name| book.role(&name).unwrap_or_default());
     for source in view.relations() {
         if let Some(owner) = owner.as_ref().filter(|owner| !owner.is_superuser) {
             let own = on_relation(catalog, source, &owner.roles)?;

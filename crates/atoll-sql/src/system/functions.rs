@@ -241,9 +241,7 @@ const ALL: &[Definition] = &[
         let Some(Literal::Text(name)) = values.first() else { return Ok(Literal::Null) };
         Ok(system.role_in(name).map_or(Literal::Null, |oid| Literal::Integer(oid.into())))
     }),
-    number(REGCLASS, |system, values| {
-        by_name(values, |name| system.number_in(name), |name| unknown(name))
-    }),
+    number(REGCLASS, |system, values| by_name(values, |name| system.number_in(name), unknown)),
     number(REGTYPE, |system, values| {
         let find = |name: &str| Ok(system.definitions.type_in(name, &system.around.path));
         by_name(values, find, |name| missing("type", name))

@@ -105,7 +105,7 @@ pub(crate) struct Delivery {
 }
 
 impl Change {
-    /// Whether the query that delivers its rows is not short for want of the type of a parameter.
+    /// Whether the query that delivers its rows is not short because a parameter has no type.
     pub(crate) fn lacks_type(&self) -> bool {
         match &self.verb {
             Verb::Insert { rows: Source::Query(delivery), .. } => {
