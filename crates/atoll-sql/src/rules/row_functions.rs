@@ -19,6 +19,9 @@ use crate::mark::MARK;
 use crate::names;
 use crate::quoted::written;
 
+/// The function of the system that tells the tables that a partition is of.
+pub(crate) const ANCESTORS: &str = "pg_partition_ancestors";
+
 /// Whether a function makes rows.
 pub(crate) fn is_known(name: &ObjectName) -> bool {
     known(name).is_some()
@@ -33,18 +36,20 @@ fn known(name: &ObjectName) -> Option<String> {
         [schema, name] if schema == "pg_catalog" => name,
         _ => return None,
     };
-    let is_it = matches!(name.as_str(), "unnest" | "generate_series" | "generate_subscripts");
+    let is_it =
+        matches!(name.as_str(), "unnest" | "generate_series" | "generate_subscripts" | ANCESTORS);
     is_it.then(|| name.clone())
 }
 
 /// A call among selected columns as an `unnest`.
 pub(super) fn selected(expr: &mut Expr) {
     let Expr::Function(function) = expr else { return };
-    let Some("generate_subscripts") = known(&function.name).as_deref() else { return };
-    if let FunctionArguments::List(list) = &function.args
+    let Some(name) = known(&function.name) else { return };
+    if matches!(name.as_str(), "generate_subscripts" | ANCESTORS)
+        && let FunctionArguments::List(list) = &function.args
         && let Some(arguments) = plain(&list.args)
     {
-        *expr = call("unnest", vec![array_of("generate_subscripts", arguments)]);
+        *expr = call("unnest", vec![array_of(&name, arguments)]);
     }
 }
 

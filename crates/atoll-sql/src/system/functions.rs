@@ -23,6 +23,7 @@ use crate::literal::Literal;
 use crate::query_error::external;
 use crate::rules::functions::column_of;
 use crate::rules::plan_error;
+use crate::rules::row_functions::ANCESTORS;
 use crate::schemas;
 
 /// Numbers of names, for the casts to `regclass` and its like.
@@ -35,9 +36,6 @@ pub(super) const REGNAMESPACE_NAME: &str = "regnamespace_name";
 pub(super) const REGROLE: &str = "regrole_number";
 pub(super) const REGPROC: &str = "regproc_number";
 pub(super) const REGPROC_NAME: &str = "regproc_name";
-
-/// Of partitions, which do not exist.
-pub(super) const ANCESTORS: &str = "pg_partition_ancestors";
 
 type Run = fn(&System, &[Literal]) -> std::result::Result<Literal, SqlError>;
 
@@ -188,6 +186,7 @@ const ALL: &[Definition] = &[
         Ok(Literal::Text(if whole(values, 0) == Some(6) { "UTF8" } else { "" }.to_owned()))
     }),
     Definition {
+        // There are no partitions.
         name: ANCESTORS,
         gives: Gives::Numbers,
         run: |_, _| Ok(Literal::List(Vec::new())),

@@ -15,6 +15,7 @@ use sqlparser::ast::{
 
 use super::{functions, tables, views};
 use crate::error::{SqlError, SqlErrorKind};
+use crate::rules::row_functions;
 use crate::rules::spelled::call;
 use crate::schemas::SYSTEM;
 use crate::{names, output_names, sequence_names};
@@ -56,7 +57,9 @@ pub(crate) fn stands_alone(statement: &Statement) -> bool {
     let _ = statement.visit(&mut local);
     let found = sqlparser::ast::visit_relations(statement, |name: &ObjectName| {
         let is_local = || local.0.contains(&names::last(name));
-        let is_other = relation(name).is_none() && !(name.0.len() == 1 && is_local());
+        let is_other = relation(name).is_none()
+            && !row_functions::is_known(name)
+            && !(name.0.len() == 1 && is_local());
         if is_other { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     found.is_continue()
@@ -115,9 +118,9 @@ impl Visitor for Mentions {
     type Break = ();
 
     fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
-        match relation(name) {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
+        match relation(name).is_some() || functions::is_known(&names::last(name)) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     }
 
@@ -277,11 +280,6 @@ impl VisitorMut for Expressions {
                 }
             }
             Expr::CompoundFieldAccess { root, access_chain } => from_zero(root, access_chain),
-            // It makes rows, and is a list here.
-            Expr::Function(function) if names::last(&function.name) == functions::ANCESTORS => {
-                let list = std::mem::replace(expr, Expr::value(sqlparser::ast::Value::Null));
-                *expr = call("unnest", vec![list]);
-            }
             _ => {}
         }
         ControlFlow::Continue(())

@@ -2,8 +2,8 @@
 
 use super::super::definitions::{Definitions, TableDefinition, What};
 use super::super::tables::TABLES;
-use super::super::{constraints, oids, types, views};
-use super::{Row, flag, number, oid, optional, text};
+use super::super::{Around, constraints, oids, types, views};
+use super::{Row, flag, number, oid, optional, owner, text};
 use crate::declared::Declared;
 use crate::literal::Literal;
 
@@ -32,7 +32,7 @@ fn class(number: u32, name: &str, space: u32, kind: &str) -> Row {
     ]
 }
 
-pub(super) fn classes(definitions: &Definitions) -> Vec<Row> {
+pub(super) fn classes(definitions: &Definitions, around: &Around) -> Vec<Row> {
     let mut rows = Vec::new();
     for relation in &definitions.relations {
         let kind = match relation.what {
@@ -41,6 +41,8 @@ pub(super) fn classes(definitions: &Definitions) -> Vec<Row> {
             What::Sequence(_) => "S",
         };
         let mut row = class(relation.oid, &relation.name, relation.space, kind);
+        let owner = owner(around, relation.comments.rights.owner.as_deref());
+        row.push(("relowner", owner.clone()));
         let columns = match &relation.what {
             What::Table(table) => {
                 row.extend(table_columns(table, definitions));
@@ -60,6 +62,7 @@ pub(super) fn classes(definitions: &Definitions) -> Vec<Row> {
         if let What::Table(table) = &relation.what {
             rows.extend(table.indexes.iter().map(|index| {
                 let mut row = class(index.oid, &index.name, relation.space, "i");
+                row.push(("relowner", owner.clone()));
                 row.push(("relnatts", number(index.columns.len() as i64)));
                 row.push(("relam", oid(oids::BTREE)));
                 row.push(("reltuples", Literal::Real(table.rows as f32)));

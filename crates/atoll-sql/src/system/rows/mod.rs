@@ -10,14 +10,15 @@ use super::Around;
 use super::definitions::Definitions;
 use crate::literal::Literal;
 
-/// A row: columns with their values. One that is left out has zero, false, an empty name or NULL.
+/// A row: columns with their values. Of two values of a column the last counts; one that is left
+/// out has zero, false, an empty name or NULL.
 pub(super) type Row = Vec<(&'static str, Literal)>;
 
 /// The rows of a table. The others, of what Atoll does not have, are empty.
 pub(super) fn of(table: &str, definitions: &Definitions, around: &Around) -> Vec<Row> {
     match table {
         "pg_namespace" => classes::namespaces(definitions),
-        "pg_class" => classes::classes(definitions),
+        "pg_class" => classes::classes(definitions, around),
         "pg_sequence" => classes::sequences(definitions),
         "pg_description" => classes::descriptions(definitions),
         "pg_depend" => classes::dependencies(definitions),
@@ -42,6 +43,12 @@ pub(super) fn of(table: &str, definitions: &Definitions, around: &Around) -> Vec
 
 fn oid(oid: u32) -> Literal {
     Literal::Integer(oid.into())
+}
+
+/// The role that owns something, by its name; without one it is the owner of the database.
+fn owner(around: &Around, name: Option<&str>) -> Literal {
+    let role = around.roles.iter().find(|role| Some(role.name.as_str()) == name);
+    oid(role.map_or(super::oids::OWNER, |role| role.number))
 }
 
 fn number(value: impl Into<i128>) -> Literal {
