@@ -73,8 +73,9 @@ impl Constraint<'_> {
         }
     }
 
-    /// As it is written behind its name. Tables outside of the search path have their schemas.
-    pub(super) fn text(&self, definitions: &Definitions, path: &[String]) -> String {
+    /// As it is written behind its name, with fewer parentheses if it is to be `pretty`. Tables
+    /// outside of the search path have their schemas.
+    pub(super) fn text(&self, definitions: &Definitions, path: &[String], pretty: bool) -> String {
         match &self.kind {
             Kind::Index(index) => {
                 let columns = quoted_list(&index.columns);
@@ -84,7 +85,10 @@ impl Constraint<'_> {
                     (false, false) => format!("UNIQUE ({columns})"),
                 }
             }
-            Kind::Check(check) => format!("CHECK (({}))", written::expression(&check.condition)),
+            Kind::Check(check) => match (written::expression(&check.condition), pretty) {
+                (condition, true) => format!("CHECK ({condition})"),
+                (condition, false) => format!("CHECK (({condition}))"),
+            },
             Kind::Foreign(key, other) => {
                 let other = other.map(|(other, _)| definitions.visible(other, path));
                 let other = other.unwrap_or_else(|| quoted_if_needed(&key.table).into_owned());

@@ -125,7 +125,9 @@ const ALL: &[Definition] = &[
     text("pg_get_constraintdef", |system, values| {
         let all = constraints::all(&system.definitions);
         let found = all.iter().find(|one| Some(one.oid) == oid(values, 0));
-        Ok(optional(found.map(|one| one.text(&system.definitions, &system.around.path))))
+        let pretty = values.get(1) == Some(&Literal::Bool(true));
+        let (all, path) = (&system.definitions, &system.around.path);
+        Ok(optional(found.map(|one| one.text(all, path, pretty))))
     }),
     text("pg_get_indexdef", |system, values| {
         let found = oid(values, 0).and_then(|oid| system.definitions.index(oid));
