@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType as ArrowType, Schema, SchemaRef};
 use atoll::DataType;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use super::compile::NotShort;
 use super::compile::expr::data_type;
@@ -30,11 +31,20 @@ impl Columns {
             None => data_type(field.data_type()),
         });
         let types = types.collect::<Result<_, _>>()?;
-        let plain =
-            fields.iter().map(|field| types::shown_field(field, output_names::shown(field.name())));
+        // The planner does not see that a subquery without a row is NULL.
+        let may_miss = plan.exists(|node| Ok(node.expressions().iter().any(has_subquery)))?;
+        let plain = fields.iter().map(|field| {
+            let shown = types::shown_field(field, output_names::shown(field.name()));
+            let is_nullable = may_miss || shown.is_nullable();
+            shown.with_nullable(is_nullable)
+        });
         let schema = Arc::new(Schema::new(plain.collect::<Vec<_>>()));
         Ok(Arc::new(Self { schema, types }))
     }
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_)))).unwrap_or(true)
 }
 
 /// The types of the columns of a plan that are assigned to those of a table; NULL by itself counts
