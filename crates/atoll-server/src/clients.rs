@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use atoll_sql::Question;
+use atoll_sql::{Question, SystemClient, Waker};
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::activity::Activity;
 use crate::socket::Socket;
 
 /// Bytes of a key for cancellation: of protocol 3.0, and of later ones.
@@ -25,15 +26,23 @@ pub(crate) struct Wishes {
 }
 
 /// A client.
-#[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) number: i32,
     pub(crate) key: Vec<u8>,
     pub(crate) wishes: Wishes,
     pub(crate) socket: Arc<Socket>,
+    pub(crate) activity: Activity,
+    /// Tells the reactor that there is something for the client.
+    waker: OnceLock<Arc<Waker>>,
 }
 
 impl Client {
+    /// Sets what wakes its connection, once.
+    pub(crate) fn set_waker(&self, waker: Arc<Waker>) {
+        // It is set once.
+        let _ = self.waker.set(waker);
+    }
+
     /// A statement begins: what was to end before it has ended.
     pub(crate) fn begin(&self) {
         self.wishes.cancel.store(false, Ordering::Relaxed);
@@ -42,11 +51,14 @@ impl Client {
 
     /// Whether its connection is to end.
     pub(crate) fn is_terminated(&self) -> bool {
-        self.wishes.terminate.load(Ordering::Relaxed)
+        self.wishes.terminate.load(Ordering::Acquire)
     }
 
     pub(crate) fn terminate(&self) {
-        self.wishes.terminate.store(true, Ordering::Relaxed);
+        self.wishes.terminate.store(true, Ordering::Release);
+        if let Some(wake) = self.waker.get() {
+            wake();
+        }
     }
 
     fn cancel(&self) {
@@ -78,12 +90,12 @@ pub(crate) fn are_equal(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// All clients.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Clients {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     by_number: HashMap<i32, Arc<Client>>,
     last: i32,
@@ -110,7 +122,14 @@ impl Clients {
             }
         }
         let number = state.last;
-        let client = Arc::new(Client { number, key, wishes: Wishes::default(), socket });
+        let client = Arc::new(Client {
+            number,
+            key,
+            wishes: Wishes::default(),
+            socket,
+            activity: Activity::default(),
+            waker: OnceLock::new(),
+        });
         state.by_number.insert(number, Arc::clone(&client));
         Some(client)
     }
@@ -129,9 +148,27 @@ impl Clients {
         }
     }
 
+    /// Ends the running statement of a client, or its connection; false if there is no such one.
+    pub(crate) fn end(&self, number: i32, connection: bool) -> bool {
+        let client = self.state().by_number.get(&number).cloned();
+        client.map(|one| if connection { one.terminate() } else { one.cancel() }).is_some()
+    }
+
     /// Ends all connections.
     pub(crate) fn terminate_all(&self) {
-        self.state().by_number.values().for_each(|client| client.terminate());
+        self.all().iter().for_each(|client| client.terminate());
+    }
+
+    /// What each client does, in the order of their numbers.
+    pub(crate) fn shown(&self) -> Vec<SystemClient> {
+        let mut all = self.all();
+        all.sort_by_key(|client| client.number);
+        let shown = |one: &Arc<Client>| one.activity.shown(one.number, one.socket.peer());
+        all.iter().filter_map(shown).collect()
+    }
+
+    fn all(&self) -> Vec<Arc<Client>> {
+        self.state().by_number.values().cloned().collect()
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activity;
 mod auth;
 mod clients;
 mod connection;
@@ -30,6 +31,7 @@ mod server;
 mod shared;
 mod socket;
 mod startup;
+mod statements;
 mod tls;
 mod values;
 mod wire;

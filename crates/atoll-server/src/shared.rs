@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use atoll::Database;
+use atoll_sql::{Serving, SystemClient, SystemRole, SystemStatement};
 
+use crate::activity;
 use crate::auth::Roles;
 use crate::clients::Clients;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::pool::Pool;
+use crate::statements::Statements;
 use crate::tls::Tls;
 
 /// Most clients of one kind that have not authenticated.
@@ -26,6 +29,9 @@ pub(crate) struct Shared {
     pub(crate) clients: Clients,
     pub(crate) pool: Pool,
     pub(crate) metrics: Metrics,
+    pub(crate) statements: Statements,
+    /// When it began, in microseconds since 1970-01-01 00:00 UTC.
+    began: i64,
     ending: AtomicBool,
     /// Clients that have not authenticated yet, on the Unix socket and on TCP.
     unknown: [AtomicUsize; 2],
@@ -40,8 +46,20 @@ impl Shared {
     ) -> Self {
         let (clients, pool, metrics) = (Clients::default(), Pool::default(), Metrics::default());
         let roles = Arc::new(roles);
-        let (ending, unknown) = (AtomicBool::new(false), Default::default());
-        Self { db, name, options, roles, tls, clients, pool, metrics, ending, unknown }
+        Self {
+            db,
+            name,
+            options,
+            roles,
+            tls,
+            clients,
+            pool,
+            metrics,
+            statements: Statements::default(),
+            began: activity::now(),
+            ending: AtomicBool::new(false),
+            unknown: Default::default(),
+        }
     }
 
     /// Whether the server ends.
@@ -53,6 +71,32 @@ impl Shared {
     pub(crate) fn begin_end(&self) {
         self.ending.store(true, Ordering::SeqCst);
         self.clients.terminate_all();
+    }
+}
+
+impl Serving for Shared {
+    fn roles(&self) -> Vec<SystemRole> {
+        self.roles.listed()
+    }
+
+    fn clients(&self) -> Vec<SystemClient> {
+        self.clients.shown()
+    }
+
+    fn statements(&self) -> Vec<SystemStatement> {
+        self.statements.shown()
+    }
+
+    fn forget_statements(&self) {
+        self.statements.forget();
+    }
+
+    fn began(&self) -> i64 {
+        self.began
+    }
+
+    fn end(&self, client: i32, connection: bool) -> bool {
+        self.clients.end(client, connection)
     }
 }
 

@@ -112,6 +112,17 @@ impl Socket {
         }
     }
 
+    /// The address and the port of a client that is not on a Unix socket.
+    pub(crate) fn peer(&self) -> Option<(String, u16)> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(socket) => {
+                let peer = socket.peer_addr().ok()?;
+                Some((peer.ip().to_canonical().to_string(), peer.port()))
+            }
+        }
+    }
+
     /// The user at the other end of a Unix socket.
     pub(crate) fn peer_user(&self) -> Option<u32> {
         match self {

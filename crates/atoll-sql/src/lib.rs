@@ -161,7 +161,7 @@ pub use show::{
 pub use sqlite::SqliteScript;
 pub use statement_end::{StatementScanner, statement_is_complete};
 pub use stream::QueryStream;
-pub use system::{SYSTEM_TYPE, SystemRole};
+pub use system::{ClientState, SYSTEM_TYPE, Serving, SystemClient, SystemRole, SystemStatement};
 pub use types::of_field as type_of_field;
 pub use user_types::UserType;
 pub use uuid::show as show_uuid;

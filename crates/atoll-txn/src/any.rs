@@ -162,6 +162,10 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Pool<S, M> {
         self.engine().resident_bytes()
     }
 
+    fn resident_bytes_of(&self, table: &Table<M>) -> ResidentBytes {
+        self.engine().resident_bytes_of(table)
+    }
+
     fn all_tables(&self) -> Vec<Arc<Table<M>>> {
         self.engine().all_tables()
     }

@@ -157,6 +157,8 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     fn table_options(&self, table: &Table<M>) -> TableOptions;
     /// [`Engine::resident_bytes`].
     fn resident_bytes(&self) -> ResidentBytes;
+    /// [`Engine::resident_bytes_of`].
+    fn resident_bytes_of(&self, table: &Table<M>) -> ResidentBytes;
     /// [`Engine::all_tables`].
     fn all_tables(&self) -> Vec<Arc<Table<M>>>;
     /// [`Pool::collect_garbage`].

@@ -329,6 +329,13 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         })
     }
 
+    /// The same of one table; nothing if it was dropped. Looks at every page of them.
+    pub fn resident_bytes_of(&self, table: &Table<M>) -> ResidentBytes {
+        let contexts = self.names.take().clone(); // TABLES-3
+        let found = contexts.iter().find(|context| std::ptr::eq(&*context.table, table));
+        found.map(|context| context.resident_bytes()).unwrap_or_default()
+    }
+
     /// All tables in the order of creation.
     pub fn all_tables(&self) -> Vec<Arc<Table<M>>> {
         self.names.take().iter().map(|context| Arc::clone(&context.table)).collect()

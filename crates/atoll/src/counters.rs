@@ -49,6 +49,18 @@ pub struct MemoryAccount {
     pub process_bytes: u64,
 }
 
+/// The memory of a table, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableBytes {
+    /// Values of rows, with presence and validity bits and long values; not what only older
+    /// snapshots show.
+    pub rows: u64,
+    /// Row headers, which hold the state of rows for transactions.
+    pub headers: u64,
+    /// Hash indexes and ordered indexes.
+    pub indexes: u64,
+}
+
 /// What transactions have spent their time on, and why they were rolled back, since the database
 /// was opened.
 #[derive(Debug, Clone, serde::Serialize)]

@@ -67,7 +67,7 @@ pub use atoll_txn::{
 };
 pub use attach::{Attachment, attach};
 pub use catalog::Catalog;
-pub use counters::{Accounting, Counters, MemoryAccount};
+pub use counters::{Accounting, Counters, MemoryAccount, TableBytes};
 pub use database::Database;
 pub use durability::{Durability, UnknownDurability};
 pub use durable::health::{CheckpointFailure, Health};

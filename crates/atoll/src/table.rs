@@ -7,6 +7,7 @@ use atoll_machine::fork::Here;
 use atoll_storage::{Schema, Value};
 use atoll_txn::{IndexSpec, OpError, TableOptions};
 
+use crate::counters::TableBytes;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::table_locks::TableLock;
@@ -123,6 +124,13 @@ impl Table {
     /// Number of rows at some moment during the call, including uncommitted ones.
     pub fn row_count(&self) -> u64 {
         self.core.row_count()
+    }
+
+    /// Its memory; nothing if it was dropped. Looks at every page of its row headers and indexes.
+    pub fn bytes(&self) -> TableBytes {
+        let private = self.engine.resident_bytes_of(&self.core);
+        let rows = self.core.bytes();
+        TableBytes { rows, headers: private.headers, indexes: private.indexes }
     }
 
     /// Whether it has more rows than this; cheaper than their number where it has many.

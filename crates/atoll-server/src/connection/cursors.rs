@@ -121,11 +121,12 @@ impl Connection {
             return Err(syntax("DECLARE: a cursor has a query"));
         };
         let statement = Arc::new(Statement {
-            text: query.to_owned(),
+            text: query.into(),
             kind: Kind::Rows,
             prepared: None,
             parameters: Vec::new(),
             columns: OnceLock::new(),
+            totals: OnceLock::new(),
         });
         let formats = if declaration.is_binary { vec![1] } else { Vec::new() };
         let mut portal = Portal::new(statement, Vec::new(), formats);

@@ -8,6 +8,7 @@ use atoll_sql::{Literal, PreparedStatement, SqlSession, TransactionStatus};
 use super::Connection;
 use super::cursors::declaration;
 use super::kind::{Kind, statements};
+use super::observed::Running;
 use super::report::{of_error, report};
 use super::rows::Stopped;
 use super::run::Ran;
@@ -26,7 +27,7 @@ impl Connection {
     pub(super) fn parse(&mut self, frame: &Frame) -> Result<(), Fault> {
         let mut fields = Fields::new(self.wire.frames.body(frame));
         let name = fields.text()?.to_owned();
-        let text = fields.text()?.to_owned();
+        let text: Arc<str> = fields.text()?.into();
         let count = fields.count(4)?;
         let declared = (0..count).map(|_| fields.u32()).collect::<Result<Vec<_>, _>>()?;
         fields.end()?;
@@ -36,9 +37,14 @@ impl Connection {
         }
         self.statements.remove("");
         let statement = match self.prepared(&text, &declared) {
-            Ok((kind, prepared, parameters)) => {
-                Statement { text, kind, prepared, parameters, columns: OnceLock::new() }
-            }
+            Ok((kind, prepared, parameters)) => Statement {
+                text,
+                kind,
+                prepared,
+                parameters,
+                columns: OnceLock::new(),
+                totals: OnceLock::new(),
+            },
             Err(fault) => {
                 self.failing = Some((text, Vec::new()));
                 return Err(fault);
@@ -223,7 +229,10 @@ impl Connection {
         // Once it has run it needs them no more.
         let values = std::mem::take(&mut portal.values);
         let statement = Arc::clone(&portal.statement);
-        self.logged(statement.kind, &statement.text, &values, |connection| {
+        let totals = || self.shared.statements.of(&self.role, &statement.text);
+        let totals = Arc::clone(statement.totals.get_or_init(totals));
+        let said = Running { kind: statement.kind, text: &statement.text, totals: Some(totals) };
+        self.observed(said, &values, |connection| {
             connection.execute_portal(name, portal, &values, most)
         })
     }
@@ -245,10 +254,10 @@ impl Connection {
             {
                 self.begin_implicit()?;
             }
-            let text = (statement.text.as_str(), 0);
+            let text = (&*statement.text, 0);
             let ran = match &statement.prepared {
                 Some(prepared) => self.run(kind, text, prepared, values),
-                None => self.run(kind, text, statement.text.as_str(), values),
+                None => self.run(kind, text, &*statement.text, values),
             };
             self.notices();
             match ran? {
@@ -257,7 +266,7 @@ impl Connection {
                     return Ok(());
                 }
                 Ran::Done(tag) => {
-                    self.wire.out.complete(&tag);
+                    self.complete(&tag);
                     if !kind.is_control() {
                         portal.progress = Progress::Done;
                         self.portals.insert(name, portal);
@@ -266,7 +275,7 @@ impl Connection {
                 }
                 Ran::Fetch { name: cursor, rows, .. } => {
                     let tag = self.send_fetched(&cursor, rows, Some(&portal.formats))?;
-                    self.wire.out.complete(&tag);
+                    self.complete(&tag);
                     portal.progress = Progress::Done;
                     self.portals.insert(name, portal);
                     return Ok(());
@@ -292,7 +301,7 @@ impl Connection {
             Stopped::Limit => self.wire.out.bare(b's'),
             Stopped::End => {
                 let tag = rows.tag(rows.sent() - before);
-                self.wire.out.complete(&tag);
+                self.complete(&tag);
             }
         }
         self.portals.insert(name, portal);

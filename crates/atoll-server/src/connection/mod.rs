@@ -12,7 +12,7 @@ mod copy_out;
 mod cursors;
 mod extended;
 mod kind;
-mod logging;
+mod observed;
 mod report;
 mod roles;
 mod rows;
@@ -30,6 +30,7 @@ use atoll_sql::{Literal, Notification, SqlSession, TransactionStatus, Waker};
 
 use self::report::report;
 use self::statement::{Portal, Statement};
+use crate::activity::Identity;
 use crate::clients::Client;
 use crate::link::{Fault, Gone, Wire};
 use crate::log;
@@ -66,7 +67,9 @@ pub(crate) struct Connection {
     /// When it began.
     began: Instant,
     /// The statement that has failed, for the log.
-    failing: Option<(String, Vec<Literal>)>,
+    failing: Option<(Arc<str>, Vec<Literal>)>,
+    /// Rows that the running statement has returned or changed, and that it has begun here.
+    counted: u64,
     /// Tells the reactor that there is something for the client.
     waker: Option<Arc<Waker>>,
 }
@@ -87,8 +90,7 @@ impl Rests for Connection {
     }
 
     fn has_news(&self) -> bool {
-        self.session.has_notifications()
-            && self.session.transaction_status() == TransactionStatus::Idle
+        self.has_notifications() || self.client.is_terminated()
     }
 }
 
@@ -114,11 +116,13 @@ pub(crate) fn begin(socket: Socket, shared: &Arc<Shared>, reactor: &Arc<Reactor<
         let Some(admitted) = admitted else { return };
         let mut connection = Connection::new(&shared, admitted);
         let (weak, number) = (Arc::downgrade(&reactor), connection.number());
-        connection.waker = Some(Arc::new(move || {
+        let waker: Arc<Waker> = Arc::new(move || {
             if let Some(reactor) = weak.upgrade() {
                 reactor.wake(number);
             }
-        }));
+        });
+        connection.client.set_waker(Arc::clone(&waker));
+        connection.waker = Some(waker);
         match connection.welcome() {
             Ok(()) => work(connection, &reactor),
             Err(gone) => connection.end(gone),
@@ -186,6 +190,7 @@ impl Connection {
             told: Vec::new(),
             began: Instant::now(),
             failing: None,
+            counted: 0,
             waker: None,
         }
     }
@@ -198,8 +203,9 @@ impl Connection {
 
     /// Tells a client that it is let in.
     fn welcome(&mut self) -> Result<(), Gone> {
-        let encrypted = self.wire.stream.is_encrypted();
-        log::connected(self.who(), &self.client.socket.address(), encrypted);
+        let is_encrypted = self.wire.stream.is_encrypted();
+        self.client.activity.identify(Identity { role: self.role.clone(), is_encrypted });
+        log::connected(self.who(), &self.client.socket.address(), is_encrypted);
         self.wire.out.authentication(0, &[]);
         self.begin_session().map_err(Gone::Told)?;
         self.tell_settings();
@@ -314,7 +320,7 @@ impl Connection {
     fn finish(&mut self) -> Result<(), Fault> {
         let ended = self.end_implicit();
         if let Err(Fault::Error(report)) = &ended {
-            self.failing = Some(("COMMIT".to_owned(), Vec::new()));
+            self.failing = Some(("COMMIT".into(), Vec::new()));
             self.log_failed(report);
             self.wire.out.report(Severity::Error, report);
         } else {
@@ -336,6 +342,7 @@ impl Connection {
             self.notifications();
         }
         self.tell_settings();
+        self.client.activity.end(status);
         self.wire.out.ready(match status {
             TransactionStatus::Idle => b'I',
             TransactionStatus::Open => b'T',
@@ -344,9 +351,14 @@ impl Connection {
         self.wants_flush = true;
     }
 
+    fn has_notifications(&self) -> bool {
+        self.session.has_notifications()
+            && self.session.transaction_status() == TransactionStatus::Idle
+    }
+
     /// Sends the notifications that have come, unless a transaction is open.
     fn notifications(&mut self) {
-        if !self.has_news() {
+        if !self.has_notifications() {
             return;
         }
         for Notification { sender, channel, payload } in self.session.take_notifications() {

@@ -148,8 +148,7 @@ impl Connection {
     pub(crate) fn begin_session(&mut self) -> Result<(), Report> {
         self.session.set_interrupt(Some(self.client.question()));
         let (shared, names) = (Arc::clone(&self.shared), (&*self.shared.name, &*self.role));
-        let roles = move || shared.roles.listed();
-        self.session.set_surroundings(Surroundings::new(names, self.client.number, roles));
+        self.session.set_surroundings(Surroundings::new(names, self.client.number, shared));
         self.session.set_number(self.client.number);
         self.session.set_waker(self.waker.clone());
         let roles: Arc<dyn Roles> = self.shared.roles.clone();
@@ -192,6 +191,8 @@ impl Connection {
         if !self.session.settings_have_changed() && !is_new {
             return;
         }
+        let application = self.session.setting("application_name").unwrap_or_default();
+        self.client.activity.set_application(&application);
         for (at, name) in TOLD.into_iter().enumerate() {
             let value = match name {
                 "is_superuser" => {

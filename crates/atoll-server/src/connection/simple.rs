@@ -6,6 +6,7 @@ use atoll_sql::SqlSession;
 
 use super::Connection;
 use super::kind::{Kind, statements};
+use super::observed::Running;
 use super::report::of_error;
 use super::run::Ran;
 use crate::link::Fault;
@@ -32,7 +33,7 @@ impl Connection {
                 if Kind::of(statement).is_parsed()
                     && let Err(error) = SqlSession::check_syntax(statement)
                 {
-                    self.failing = Some(((*statement).to_owned(), Vec::new()));
+                    self.failing = Some(((*statement).into(), Vec::new()));
                     return Err(of_error(&error, statement, before(*at)).into());
                 }
             }
@@ -44,7 +45,11 @@ impl Connection {
                 self.begin_implicit()?;
             }
             let at = before(*at);
-            self.logged(kind, statement, &[], |one| one.simple(kind, statement, at))?;
+            let is_counted = kind != Kind::Empty;
+            let totals = is_counted.then(|| self.shared.statements.of(&self.role, statement));
+            let text = Arc::from(*statement);
+            let said = Running { kind, text: &text, totals };
+            self.observed(said, &[], |one| one.simple(kind, statement, at))?;
         }
         self.finish()
     }
@@ -70,7 +75,7 @@ impl Connection {
                 rows.tag(rows.sent())
             }
         };
-        self.wire.out.complete(&tag);
+        self.complete(&tag);
         Ok(())
     }
 }

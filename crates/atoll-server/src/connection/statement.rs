@@ -6,11 +6,12 @@ use atoll_sql::{Literal, PreparedStatement};
 
 use super::kind::Kind;
 use super::rows::Rows;
+use crate::statements::Totals;
 use crate::values::Column;
 
 /// A statement that a client has prepared.
 pub(crate) struct Statement {
-    pub(crate) text: String,
+    pub(crate) text: Arc<str>,
     pub(crate) kind: Kind,
     /// Of one that may have parameters and return rows.
     pub(crate) prepared: Option<PreparedStatement>,
@@ -18,6 +19,8 @@ pub(crate) struct Statement {
     pub(crate) parameters: Vec<u32>,
     /// The columns of its result as the client was told, once it was.
     pub(crate) columns: OnceLock<Arc<[Column]>>,
+    /// What its runs came to, once it has run.
+    pub(crate) totals: OnceLock<Arc<Totals>>,
 }
 
 /// A statement with values for its parameters.

@@ -3,6 +3,8 @@
 //! A statement is cut into words, literals, comments and the rest, as PostgreSQL's lexer does. A
 //! text with a mistake is cut too: a literal without an end goes to the end of the text.
 
+use std::hash::{Hash, Hasher};
+
 /// What a part of a statement is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -71,6 +73,18 @@ impl Redacted {
             }
         }
         message
+    }
+}
+
+/// Hashes a statement without its literals, its comments and the blanks between its words.
+pub(crate) fn hash_without_values(sql: &str, hasher: &mut impl Hasher) {
+    for (part, piece) in Parts(sql) {
+        match part {
+            Part::Literal => hasher.write_u8(b'?'),
+            Part::Comment => {}
+            Part::Other if piece.trim_ascii().is_empty() => {}
+            Part::Word | Part::Other => piece.hash(hasher),
+        }
     }
 }
 

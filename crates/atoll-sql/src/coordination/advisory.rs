@@ -139,6 +139,44 @@ impl Advisory {
     }
 }
 
+/// A lock that a session has, or waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) session: u64,
+    pub(crate) key: Key,
+    pub(crate) mode: Mode,
+    pub(crate) is_held: bool,
+}
+
+impl Advisory {
+    /// All locks that sessions have or wait for.
+    pub(crate) fn listed(&self) -> Vec<Listed> {
+        let locks = lock(&self.locks);
+        let mut all = Vec::new();
+        for (key, lock) in &*locks {
+            let held = lock.held.keys().map(|one| (one, true));
+            let each = held.chain(lock.waiting.iter().map(|one| (one, false)));
+            all.extend(each.map(|(&(session, mode), is_held)| Listed {
+                session,
+                key: *key,
+                mode,
+                is_held,
+            }));
+        }
+        all
+    }
+
+    /// The sessions for which a session waits.
+    pub(crate) fn blocking(&self, session: u64) -> HashSet<u64> {
+        let locks = lock(&self.locks);
+        let wanted = |lock: &Lock| {
+            let found = lock.waiting.iter().find(|(waiter, _)| *waiter == session);
+            found.map(|(_, mode)| lock.before(session, *mode))
+        };
+        locks.values().find_map(wanted).unwrap_or_default()
+    }
+}
+
 /// Whether a session waits for itself.
 fn is_in_circle(locks: &HashMap<Key, Lock>, session: u64) -> bool {
     let mut waits: HashMap<u64, HashSet<u64>> = HashMap::new();

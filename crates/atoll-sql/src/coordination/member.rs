@@ -95,6 +95,12 @@ impl Member {
 
     pub(crate) fn set_number(&self, number: i32) {
         self.number.store(number, Ordering::Relaxed);
+        lock(&self.together.numbers).insert(self.session, number);
+    }
+
+    /// The sessions that it is one of.
+    pub(crate) fn together(&self) -> &Arc<Together> {
+        &self.together
     }
 
     pub(crate) fn mailbox(&self) -> &Mailbox {
@@ -294,6 +300,7 @@ impl Member {
     /// The session ends.
     pub(crate) fn leave(&self) {
         self.mailbox.set_waker(None);
+        lock(&self.together.numbers).remove(&self.session);
         if !self.is_used.load(Ordering::Relaxed) {
             return;
         }

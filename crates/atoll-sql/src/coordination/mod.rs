@@ -15,11 +15,14 @@ pub(crate) mod advisory;
 pub(crate) mod channels;
 pub(crate) mod member;
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use advisory::Advisory;
+use advisory::{Advisory, Listed};
 use channels::Channels;
+
+use crate::mutex::lock;
 
 pub use channels::{Notification, Waker};
 pub(crate) use member::{Mark, Member};
@@ -32,9 +35,30 @@ pub(crate) struct Together {
     /// Held by a transaction that commits and notifies.
     pub(crate) order: Mutex<()>,
     last: AtomicU64,
+    /// The numbers that others know sessions by, where these are not their own.
+    numbers: Mutex<HashMap<u64, i32>>,
 }
 
 impl Together {
+    /// The number that others know a session by.
+    fn number_of(&self, session: u64) -> i32 {
+        let known = lock(&self.numbers).get(&session).copied();
+        known.unwrap_or_else(|| i32::try_from(session).unwrap_or(0))
+    }
+
+    /// The advisory locks that sessions have or wait for, with the numbers of the sessions.
+    pub(crate) fn locks(&self) -> Vec<(i32, Listed)> {
+        let listed = self.advisory.listed().into_iter();
+        listed.map(|one| (self.number_of(one.session), one)).collect()
+    }
+
+    /// The numbers of the sessions for whose advisory locks one waits, which has a number itself.
+    pub(crate) fn blocking(&self, number: i32) -> Vec<i32> {
+        let waits = self.locks().into_iter().find(|(one, lock)| *one == number && !lock.is_held);
+        let blocking = waits.map(|(_, lock)| self.advisory.blocking(lock.session));
+        blocking.into_iter().flatten().map(|session| self.number_of(session)).collect()
+    }
+
     /// A number for a session.
     fn next(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1

@@ -11,7 +11,7 @@ use crate::query::Source;
 use crate::resolve::Sight;
 use crate::schemas;
 use crate::settings::Setting;
-use crate::system::{self, Around, SystemRole};
+use crate::system::{self, Around, Serving, UserIs};
 
 /// Of a session of a server: its role, and where it is.
 #[non_exhaustive]
@@ -22,18 +22,18 @@ pub struct Surroundings {
     pub user: String,
     /// What clients cancel its statements by (`pg_backend_pid()`).
     pub process: i32,
-    roles: Box<dyn Fn() -> Vec<SystemRole> + Send + Sync>,
+    server: Arc<dyn Serving>,
 }
 
 impl Surroundings {
-    /// Those of a session; `roles` tells the roles that there are when a query asks.
+    /// Those of a session of a server, which is asked when a query reads of it.
     pub fn new(
         (database, user): (impl Into<String>, impl Into<String>),
         process: i32,
-        roles: impl Fn() -> Vec<SystemRole> + Send + Sync + 'static,
+        server: Arc<dyn Serving>,
     ) -> Self {
         let (database, user) = (database.into(), user.into());
-        Self { database, user, process, roles: Box::new(roles) }
+        Self { database, user, process, server }
     }
 }
 
@@ -67,13 +67,22 @@ impl SqlSession {
         };
         let value = |name: &str| Some((name.to_owned(), self.setting(name)?));
         let settings = Setting::names().filter_map(value).collect();
-        let around = Around { path, settings, ..Around::default() };
+        let db = match &self.target {
+            Target::Database { db, .. } => Some(db.clone()),
+            Target::Snapshot(_) => None,
+        };
+        let together = self.context.member.as_ref().map(|member| Arc::clone(member.together()));
+        let around = Around { path, settings, db, together, ..Around::default() };
+        let is = self.guard.as_ref().map(|guard| guard.role.info());
+        let is = is.filter(|info| !info.is_superuser);
         match &self.surroundings {
             Some(one) => Around {
                 database: one.database.clone(),
                 user: one.user.clone(),
+                is: is.map_or(UserIs::Superuser, |info| UserIs::Roles(info.roles.clone())),
                 process: one.process,
-                roles: (one.roles)(),
+                roles: one.server.roles(),
+                serving: Some(Arc::clone(&one.server)),
                 ..around
             },
             None => around,

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 };
 
 use super::definitions::What;
-use super::{System, constraints, oids, rows, types, written};
+use super::{System, constraints, functions_of_server, oids, rows, types, written};
 use crate::arrow_value;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -37,15 +37,16 @@ pub(super) const REGROLE: &str = "regrole_number";
 pub(super) const REGPROC: &str = "regproc_number";
 pub(super) const REGPROC_NAME: &str = "regproc_name";
 
-type Run = fn(&System, &[Literal]) -> std::result::Result<Literal, SqlError>;
+pub(super) type Run = fn(&System, &[Literal]) -> std::result::Result<Literal, SqlError>;
 
 /// The type of a value.
 #[derive(Clone, Copy)]
-enum Gives {
+pub(super) enum Gives {
     Text,
     Number,
     Flag,
     Numbers,
+    Instant,
 }
 
 impl Gives {
@@ -54,30 +55,44 @@ impl Gives {
             Self::Text => DataType::Text,
             Self::Number => DataType::Int64,
             Self::Flag => DataType::Bool,
+            Self::Instant => DataType::TimestampTz,
             Self::Numbers => DataType::Int64.array().unwrap_or(DataType::Int64),
         })
     }
 }
 
 /// A function: its name, the type of its values, and what it does.
-struct Definition {
-    name: &'static str,
+pub(super) struct Definition {
+    pub(super) name: &'static str,
     gives: Gives,
     run: Run,
     /// Its value is not NULL where an argument is.
     sees_null: bool,
+    /// It does something: it runs once for each row, and only where the query runs.
+    acts: bool,
+}
+
+impl Definition {
+    pub(super) const fn new(name: &'static str, gives: Gives, run: Run) -> Self {
+        Self { name, gives, run, sees_null: false, acts: false }
+    }
+
+    /// One that does something.
+    pub(super) const fn that_acts(self) -> Self {
+        Self { acts: true, ..self }
+    }
 }
 
 const fn text(name: &'static str, run: Run) -> Definition {
-    Definition { name, gives: Gives::Text, run, sees_null: false }
+    Definition::new(name, Gives::Text, run)
 }
 
 const fn number(name: &'static str, run: Run) -> Definition {
-    Definition { name, gives: Gives::Number, run, sees_null: false }
+    Definition::new(name, Gives::Number, run)
 }
 
 const fn flag(name: &'static str, run: Run) -> Definition {
-    Definition { name, gives: Gives::Flag, run, sees_null: false }
+    Definition::new(name, Gives::Flag, run)
 }
 
 /// Nothing of this kind exists.
@@ -113,6 +128,7 @@ const ALL: &[Definition] = &[
         name: "format_type",
         gives: Gives::Text,
         sees_null: true,
+        acts: false,
         run: |system, values| {
             let Some(of) = oid(values, 0) else { return Ok(Literal::Null) };
             let modifier = whole(values, 1);
@@ -193,6 +209,7 @@ const ALL: &[Definition] = &[
         gives: Gives::Numbers,
         run: |_, _| Ok(Literal::List(Vec::new())),
         sees_null: true,
+        acts: false,
     },
     text("pg_get_triggerdef", nothing),
     text("pg_get_ruledef", nothing),
@@ -286,7 +303,11 @@ const ALL: &[Definition] = &[
 
 /// Whether there is a function of this name.
 pub(super) fn is_known(name: &str) -> bool {
-    ALL.iter().any(|one| one.name == name)
+    all().any(|one| one.name == name)
+}
+
+fn all() -> impl Iterator<Item = &'static Definition> {
+    ALL.iter().chain(functions_of_server::ALL)
 }
 
 /// The function that shows the names of the numbers that a function makes.
@@ -308,16 +329,17 @@ pub(crate) fn asks(function: &ScalarUDF) -> bool {
 
 /// The functions of a query.
 pub(super) fn functions(system: &Arc<System>, volatility: Volatility) -> Vec<ScalarUDF> {
-    let function = |definition| {
+    let function = |definition: &'static Definition| {
         let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
+        let volatility = if definition.acts { Volatility::Volatile } else { volatility };
         let (system, signature) = (Arc::clone(system), Signature::one_of(any, volatility));
         ScalarUDF::from(Asked { definition, system, signature })
     };
-    ALL.iter().map(function).collect()
+    all().map(function).collect()
 }
 
 /// A number among the arguments.
-fn whole(values: &[Literal], at: usize) -> Option<i64> {
+pub(super) fn whole(values: &[Literal], at: usize) -> Option<i64> {
     match values.get(at) {
         Some(Literal::Integer(value)) => i64::try_from(*value).ok(),
         Some(Literal::Text(text)) => text.trim().parse().ok(),
@@ -325,7 +347,7 @@ fn whole(values: &[Literal], at: usize) -> Option<i64> {
     }
 }
 
-fn oid(values: &[Literal], at: usize) -> Option<u32> {
+pub(super) fn oid(values: &[Literal], at: usize) -> Option<u32> {
     whole(values, at).and_then(|value| u32::try_from(value).ok())
 }
 

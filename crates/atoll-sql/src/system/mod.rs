@@ -10,26 +10,31 @@
 //! - `SYSTEM-2`: no plan that is kept has definitions or values of a session in it.
 //!
 //! In reading order: [`definitions`] and [`oids`] (what there is, and its numbers), [`types`],
-//! [`constraints`], [`written`] (texts of definitions), [`tables`], [`rows`] and [`batch`],
-//! [`views`], [`lookup`], [`functions`], [`statement`] (what a statement says of the system),
-//! [`provider`].
+//! [`constraints`], [`written`] (texts of definitions), [`serving`] (what a server tells),
+//! [`tables`], [`rows`] and [`batch`], [`views`], [`lookup`], [`functions`] and
+//! [`functions_of_server`], [`statement`] (what a statement says of the system), [`provider`].
 
 mod batch;
 mod constraints;
 mod definitions;
 mod functions;
+mod functions_of_server;
 mod lookup;
 mod oids;
 mod provider;
 mod rows;
+mod serving;
 mod statement;
 mod tables;
 mod types;
 mod views;
 mod written;
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
+use atoll::Database;
 use datafusion::catalog::CatalogProvider;
 use datafusion::logical_expr::{ScalarUDF, Volatility};
 use sqlparser::ast::Statement;
@@ -37,30 +42,21 @@ use sqlparser::ast::Statement;
 pub(crate) use self::definitions::Definitions;
 pub(crate) use self::functions::asks;
 pub(crate) use self::provider::WithSystem;
+pub use self::serving::{ClientState, Serving, SystemClient, SystemRole, SystemStatement};
 pub(crate) use self::statement::{is_relation, is_used_apart_from_sequences, stands_alone};
 pub use self::tables::SYSTEM_TYPE;
+use crate::coordination::Together;
 use crate::error::SqlError;
 use crate::names::CATALOG;
 use crate::schemas::PUBLIC;
 
-/// A role, as `pg_roles` shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SystemRole {
-    /// Its number; 10 is the role that owns the database.
-    pub number: u32,
-    /// Its name.
-    pub name: String,
-    /// Whether it may do all.
-    pub is_superuser: bool,
-    /// Whether a client may be it.
-    pub can_log_in: bool,
-}
-
 /// What is around the database, as a session sees it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Around {
     pub(crate) database: String,
     pub(crate) user: String,
+    /// The roles that the user is, besides its own; all of them if it is a superuser.
+    pub(crate) is: UserIs,
     /// The number of the process, or of the session, as clients cancel it by.
     pub(crate) process: i32,
     /// The schemas of the search path.
@@ -68,6 +64,40 @@ pub(crate) struct Around {
     pub(crate) roles: Vec<SystemRole>,
     /// The names and values of settings.
     pub(crate) settings: Vec<(String, String)>,
+    /// The database, unless the session is on a snapshot.
+    pub(crate) db: Option<Database>,
+    /// The sessions of the database, unless the session is on a snapshot.
+    pub(crate) together: Option<Arc<Together>>,
+    /// The server of the session, if it is one of a server.
+    pub(crate) serving: Option<Arc<dyn Serving>>,
+}
+
+/// The roles that a user is.
+#[derive(Debug, Clone)]
+pub(crate) enum UserIs {
+    Superuser,
+    Roles(BTreeSet<String>),
+}
+
+impl Around {
+    pub(crate) fn is_superuser(&self) -> bool {
+        matches!(self.is, UserIs::Superuser)
+    }
+
+    /// Whether the user may see and end what another role does.
+    pub(crate) fn is_also(&self, role: &str) -> bool {
+        match &self.is {
+            UserIs::Superuser => true,
+            UserIs::Roles(roles) => roles.contains(role) || role == self.user,
+        }
+    }
+}
+
+impl fmt::Debug for Around {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { database, user, process, .. } = self;
+        f.debug_tuple("Around").field(database).field(user).field(process).finish()
+    }
 }
 
 impl Default for Around {
@@ -81,10 +111,14 @@ impl Default for Around {
         Self {
             database: CATALOG.to_owned(),
             user: CATALOG.to_owned(),
+            is: UserIs::Superuser,
             process: 0,
             path: vec![PUBLIC.to_owned()],
             roles: vec![role],
             settings: Vec::new(),
+            db: None,
+            together: None,
+            serving: None,
         }
     }
 }

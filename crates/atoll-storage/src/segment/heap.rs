@@ -331,6 +331,11 @@ impl Heap {
         self.current = None;
     }
 
+    /// Bytes of its blocks.
+    pub(super) fn bytes(&self) -> u64 {
+        self.blocks.iter().flatten().map(|block| block.extent.size_bytes).sum()
+    }
+
     /// Whether it has never had a block.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()

@@ -245,6 +245,19 @@ impl<M: Machine> Table<M> {
         rows
     }
 
+    /// Bytes of its segments in the store, 0 if the table was dropped. A thread that is inside the
+    /// gate must not call this.
+    pub fn bytes(&self) -> u64 {
+        let mut member = self.memory().upkeep();
+        let bytes_of = |number| {
+            let _inside = member.enter();
+            // Of a removed table nothing may be read (DROP-3).
+            let segment = self.segments.get(number).filter(|_| !self.is_removed());
+            segment.map_or(0, |segment| self.barrier.segment_bytes(segment))
+        };
+        (0..self.segment_count()).map(bytes_of).sum()
+    }
+
     #[inline]
     fn segment(&self, row: RowId) -> &Segment<M> {
         self.segments.get(row.segment()).expect("a row id comes from this table")

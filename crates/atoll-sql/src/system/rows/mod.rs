@@ -4,6 +4,7 @@ mod attributes;
 mod classes;
 mod indexes;
 mod others;
+mod statistics;
 mod types;
 
 use super::Around;
@@ -37,6 +38,18 @@ pub(super) fn of(table: &str, definitions: &Definitions, around: &Around) -> Vec
         "pg_roles" => others::roles(around),
         "pg_settings" => others::settings(around),
         "pg_tablespace" => others::tablespaces(),
+        "pg_locks" => statistics::locks(around),
+        "pg_stat_activity" => statistics::activity(around),
+        "pg_stat_database" => statistics::databases(around),
+        "pg_stat_ssl" => statistics::encryption(around),
+        "pg_stat_statements" => statistics::statements(around),
+        "atoll_stat_aborts" => statistics::aborts(around),
+        "atoll_stat_health" => statistics::health(around),
+        "atoll_stat_log" => statistics::log(around),
+        "atoll_stat_memory" => statistics::memory(around),
+        "atoll_stat_nodes" => statistics::nodes(around),
+        "atoll_stat_snapshots" => statistics::snapshots(around),
+        "atoll_stat_time" => statistics::time(around),
         _ => Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! What is logged of a connection and its statements.
+//! What is seen of a connection and its statements: in the log, the metrics and the statistics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,37 +11,47 @@ use super::kind::Kind;
 use crate::link::Fault;
 use crate::log::{self, Said, Who};
 use crate::metrics::add;
+use crate::statements::Totals;
 use crate::wire::out::Report;
+
+/// A statement that is about to run.
+pub(super) struct Running<'s> {
+    pub(super) kind: Kind,
+    pub(super) text: &'s Arc<str>,
+    /// Where it is counted.
+    pub(super) totals: Option<Arc<Totals>>,
+}
 
 impl Connection {
     pub(super) fn who(&self) -> Who<'_> {
         Who { client: self.client.number, role: &self.role }
     }
 
-    /// Carries out a statement, with its rows, and logs it if it is slow.
-    pub(super) fn logged<R>(
+    /// Carries out a statement, with its rows: counts it, shows that it runs, and logs it if it is
+    /// slow.
+    pub(super) fn observed<R>(
         &mut self,
-        kind: Kind,
-        text: &str,
+        Running { kind, text, totals }: Running<'_>,
         values: &[Literal],
         run: impl FnOnce(&mut Self) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
         let shared = Arc::clone(&self.shared);
-        let limit = shared.options.log.min_duration;
-        let logs_all = enabled!(Level::DEBUG);
-        let is_timed = limit.is_some() || logs_all || shared.options.metrics.is_some();
-        let began = is_timed.then(Instant::now);
+        self.client.activity.begin(text);
+        self.counted = 0;
+        let began = Instant::now();
         let done = run(self);
-        add(&shared.metrics.statements);
-        if let Err(Fault::Error(_)) = &done {
-            self.failing = Some((text.to_owned(), values.to_vec()));
-        }
-        let Some(began) = began else { return done };
         let took = began.elapsed();
+        add(&shared.metrics.statements);
         shared.metrics.took(took);
+        if let Some(totals) = totals {
+            totals.add(self.client.number, took, done.is_ok().then_some(self.counted));
+        }
+        if let Err(Fault::Error(_)) = &done {
+            self.failing = Some((Arc::clone(text), values.to_vec()));
+        }
         let said = Said { text, values };
         let options = &shared.options.log;
-        if limit.is_some_and(|limit| took >= limit) {
+        if options.min_duration.is_some_and(|limit| took >= limit) {
             add(&shared.metrics.slow);
             // It is asked for behind an error only where no transaction can suffer.
             let plan = match kind {
@@ -49,10 +59,17 @@ impl Connection {
                 _ => None,
             };
             log::slow(options, self.who(), said, took, plan.as_deref());
-        } else if logs_all {
+        } else if enabled!(Level::DEBUG) {
             log::ran(options, self.who(), said, took);
         }
         done
+    }
+
+    /// Tells the client that a statement has ended.
+    pub(super) fn complete(&mut self, tag: &str) {
+        let rows = tag.rsplit(' ').next().and_then(|last| last.parse().ok());
+        self.counted = rows.unwrap_or(0);
+        self.wire.out.complete(tag);
     }
 
     /// Logs an error of the statement that has failed, or of a message.
