@@ -21,11 +21,15 @@ STATEMENTS ?= 100000
 TRANSACTIONS ?= 30000
 INTERLEAVINGS ?= 1000
 SEED ?= 1
+
+# Of `make clients`: which clients or folders of them (by default all), and the server.
+ONLY ?=
+AGAINST ?= atoll
 # Tests that cannot run here note it in this file.
 export ATOLL_SKIPPED := $(abspath $(TARGET))/skipped-tests.txt
 
 .PHONY: run test forget-skipped setup build release wheel check test-lower test-upper test-python \
-  test-differential differential dumps postgres loom fuzz torture clean
+  test-differential differential dumps clients postgres loom fuzz torture clean
 
 run:
 	@scripts/built.sh $(TARGET)/release/atoll $(MAKE) --no-print-directory build wheel
@@ -106,6 +110,12 @@ dumps: setup postgres
 	@echo "== loading dumps into PostgreSQL, and those of PostgreSQL here"
 	cargo build --locked --release -p atoll-cli
 	$(PYTHON) -m differential.dumps $${CARGO_TARGET_DIR:-target}/release/atoll
+
+# Programs that use clients of PostgreSQL; `clients/README.md` has more.
+clients: setup postgres
+	@echo "== running clients of PostgreSQL against $(AGAINST)"
+	@[ $(AGAINST) = postgres ] || cargo build --locked --release -p atoll-cli
+	$(PYTHON) clients/run.py --against $(AGAINST) $(if $(ONLY),--only $(ONLY))
 
 # Some minutes; differences are made small and shown, `--keep` adds them to the kept tests.
 differential: wheel postgres
