@@ -29,6 +29,7 @@ mod prometheus;
 mod reactor;
 mod server;
 mod shared;
+mod snapshots;
 mod socket;
 mod startup;
 mod statements;

@@ -10,6 +10,9 @@ use crate::tls::TlsFiles;
 /// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
+    /// The runtime directory in which the database has its name, and named snapshots have theirs;
+    /// `None` is that of the user.
+    pub runtime_dir: Option<PathBuf>,
     /// The folder of the Unix socket; `None` for no such socket.
     pub socket_folder: Option<PathBuf>,
     /// Addresses to listen on.
@@ -38,6 +41,7 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
+            runtime_dir: None,
             socket_folder: None,
             addresses: Vec::new(),
             port: 5432,

@@ -172,6 +172,7 @@ impl Drop for Server {
             self.shared.begin_end();
             std::thread::sleep(END_PERIOD);
         }
+        self.shared.snapshots.end();
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use atoll::Database;
-use atoll_sql::{Serving, SystemClient, SystemRole, SystemStatement};
+use atoll::{Database, Snapshot};
+use atoll_sql::{NamedSnapshot, Serving, SqlError, SystemClient, SystemRole, SystemStatement};
 
 use crate::activity;
 use crate::auth::Roles;
@@ -12,6 +13,7 @@ use crate::clients::Clients;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::pool::Pool;
+use crate::snapshots::Snapshots;
 use crate::statements::Statements;
 use crate::tls::Tls;
 
@@ -30,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) metrics: Metrics,
     pub(crate) statements: Statements,
+    pub(crate) snapshots: Snapshots,
     /// When it began, in microseconds since 1970-01-01 00:00 UTC.
     began: i64,
     ending: AtomicBool,
@@ -46,9 +49,11 @@ impl Shared {
     ) -> Self {
         let (clients, pool, metrics) = (Clients::default(), Pool::default(), Metrics::default());
         let roles = Arc::new(roles);
+        let snapshots = Snapshots::new(&name, options.runtime_dir.as_deref());
         Self {
             db,
             name,
+            snapshots,
             options,
             roles,
             tls,
@@ -97,6 +102,27 @@ impl Serving for Shared {
 
     fn end(&self, client: i32, connection: bool) -> bool {
         self.clients.end(client, connection)
+    }
+
+    fn take_snapshot(
+        &self,
+        owner: &str,
+        name: Option<&str>,
+        max_age: Duration,
+    ) -> Result<String, SqlError> {
+        self.snapshots.take(owner, name, max_age)
+    }
+
+    fn release_snapshot(&self, name: &str) -> bool {
+        self.snapshots.release(name)
+    }
+
+    fn snapshots(&self) -> Vec<NamedSnapshot> {
+        self.snapshots.listed()
+    }
+
+    fn snapshot(&self, name: &str) -> Option<Snapshot> {
+        self.snapshots.find(name)
     }
 }
 

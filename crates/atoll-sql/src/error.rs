@@ -146,6 +146,11 @@ pub struct SqlError {
 
 impl SqlError {
     /// An error without a place.
+    /// An error of the program around a session, such as a server, with its SQLSTATE and what to do.
+    pub fn around(state: &'static str, message: impl Into<String>, hint: Option<String>) -> Self {
+        Self::new(SqlErrorKind::Database, message).with_state(state).with_hint(hint)
+    }
+
     pub(crate) fn new(kind: SqlErrorKind, message: impl Into<String>) -> Self {
         let (cause, state, position, detail, hint) = (None, None, None, None, None);
         Self { kind, cause, state, message: message.into().into(), position, detail, hint }

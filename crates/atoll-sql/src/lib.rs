@@ -161,7 +161,9 @@ pub use show::{
 pub use sqlite::SqliteScript;
 pub use statement_end::{StatementScanner, statement_is_complete};
 pub use stream::QueryStream;
-pub use system::{ClientState, SYSTEM_TYPE, Serving, SystemClient, SystemRole, SystemStatement};
+pub use system::{
+    ClientState, NamedSnapshot, SYSTEM_TYPE, Serving, SystemClient, SystemRole, SystemStatement,
+};
 pub use types::of_field as type_of_field;
 pub use user_types::UserType;
 pub use uuid::show as show_uuid;

@@ -188,6 +188,11 @@ impl OpenTransaction {
         self.isolation == Isolation::ReadCommitted && !self.has_written
     }
 
+    /// Whether it has changed or locked something.
+    pub(crate) fn has_written(&self) -> bool {
+        self.has_written
+    }
+
     /// Whether its end would be noticed, see [`crate::SqlSession::has_work`].
     pub(crate) fn has_work(&self) -> bool {
         let is_plain = self.lets_queries_out() && !self.read_only && self.savepoints.is_empty();

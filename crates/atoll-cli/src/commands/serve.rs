@@ -85,6 +85,7 @@ fn options(args: &ServeArgs, global: &GlobalArgs) -> Result<ServerOptions> {
     };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Ok(ServerOptions {
+        runtime_dir: global.runtime_dir.clone(),
         socket_folder,
         tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         allows_plaintext: args.allow_plaintext,

@@ -12,6 +12,7 @@ mod metrics;
 mod others;
 mod privileges;
 mod simple;
+mod statistics;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,7 +38,17 @@ impl Served {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut ServerOptions)) -> Self {
+        Self::named("bank", tempfile::tempdir().unwrap(), change)
+    }
+
+    /// One of a database that others attach to.
+    pub(crate) fn published(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let runtime = folder.path().to_owned();
+        Self::named(name, folder, |options| options.runtime_dir = Some(runtime))
+    }
+
+    fn named(name: &str, folder: TempDir, change: impl FnOnce(&mut ServerOptions)) -> Self {
         let mut options = ServerOptions {
             socket_folder: Some(folder.path().to_owned()),
             addresses: vec![[127, 0, 0, 1].into()],
@@ -47,10 +58,18 @@ impl Served {
         };
         change(&mut options);
         let db = Database::create(atoll_sql::database_options()).unwrap();
+        if let Some(runtime) = &options.runtime_dir {
+            db.publish(name, Some(runtime)).unwrap();
+        }
         let roles = folder.path().join("roles");
-        let server = Server::start(db, "bank", Some(&roles), options).unwrap();
+        let server = Server::start(db, name, Some(&roles), options).unwrap();
         let (port, metrics) = (server.addresses()[0].port(), server.metrics());
         Self { server: Some(server), folder, port, metrics }
+    }
+
+    /// The runtime directory of a published one.
+    pub(crate) fn runtime(&self) -> PathBuf {
+        self.folder.path().to_owned()
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -60,6 +79,11 @@ impl Served {
     /// A client of the user of this process, on the Unix socket.
     pub(crate) fn client(&self) -> Client {
         Client::login(&self.socket())
+    }
+
+    /// The same for a database of another name.
+    pub(crate) fn client_of(&self, database: &str) -> Client {
+        Client::login_as(&self.socket(), &client::user(), database, &[])
     }
 
     pub(crate) fn stop(&mut self) {

@@ -6,6 +6,7 @@ use atoll::{Error, Schema, Value};
 use sqlparser::ast::Statement;
 
 use super::alone::Alone;
+use super::named_snapshot::reading;
 use super::ready::{Ready, ready};
 use super::{Outcome, SqlSession, Target};
 use crate::depth;
@@ -189,6 +190,13 @@ impl SqlSession {
     ) -> Result<Outcome, SqlError> {
         self.check_known(known)?;
         let interrupt = self.interrupt();
+        if self.reads_snapshot().is_some() {
+            return match &ready.prepared.body {
+                Body::Change(_) => Err(reading("a change")),
+                Body::Query(query) if query.lock.is_some() => Err(reading("a lock of rows")),
+                Body::Query(_) | Body::NotShort(_) => self.on_snapshot_of(known, values),
+            };
+        }
         let kept = &mut self.kept;
         let Target::Database { db, open } = &mut self.target else {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
@@ -331,6 +339,9 @@ impl SqlSession {
     /// The plan of a statement, if the short executor would run it.
     fn shown(&self, prepared: &Prepared) -> Option<QueryResult> {
         let Target::Database { open, .. } = &self.target else { return None };
+        if self.reads_snapshot().is_some() {
+            return None;
+        }
         let mut lines = match &prepared.body {
             Body::Query(query) if open.is_none() && query.scans_a_large_table() => return None,
             Body::Query(query) => explain::lines(&query.node),

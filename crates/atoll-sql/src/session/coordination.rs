@@ -99,14 +99,14 @@ impl SqlSession {
     }
 
     pub(super) fn listen(&self, channel: &Ident) -> Result<Outcome, SqlError> {
-        self.writable("LISTEN")?;
+        self.database("LISTEN")?;
         let channel = names::fold(channel);
         self.context.member.iter().for_each(|member| member.listen(&channel));
         Ok(Outcome::done("LISTEN", 0))
     }
 
     pub(super) fn unlisten(&self, channel: &Ident) -> Result<Outcome, SqlError> {
-        self.writable("UNLISTEN")?;
+        self.database("UNLISTEN")?;
         let is_all = channel.quote_style.is_none() && channel.value == "*";
         let channel = Some(names::fold(channel)).filter(|_| !is_all);
         self.context.member.iter().for_each(|member| member.unlisten(channel.as_deref()));
@@ -118,7 +118,7 @@ impl SqlSession {
         channel: &Ident,
         payload: Option<&str>,
     ) -> Result<Outcome, SqlError> {
-        self.writable("NOTIFY")?;
+        self.database("NOTIFY")?;
         if let Some(member) = &self.context.member {
             member.notify(&names::fold(channel), payload.unwrap_or_default())?;
         }

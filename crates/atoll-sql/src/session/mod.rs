@@ -18,6 +18,7 @@ mod grants;
 mod idle;
 mod locks;
 mod maintenance;
+mod named_snapshot;
 mod outcome;
 mod over_rows;
 mod passed_over;
@@ -406,6 +407,12 @@ impl SqlSession {
 
     /// The database, for a statement that changes it.
     fn writable(&self, what: &str) -> Result<&Database, SqlError> {
+        self.check_not_reading(what)?;
+        self.database(what)
+    }
+
+    /// The database, for a statement that changes nothing in it.
+    fn database(&self, what: &str) -> Result<&Database, SqlError> {
         match &self.target {
             Target::Database { db, open } => {
                 open.as_ref().map_or(Ok(()), OpenTransaction::check)?;
@@ -473,6 +480,9 @@ impl SqlSession {
             Target::Database { db, open } => {
                 let open = open.as_ref();
                 open.map_or(Ok(()), OpenTransaction::check)?;
+                if let Some(name) = self.reads_snapshot() {
+                    return self.named_snapshot(name);
+                }
                 if open.is_some_and(|open| !open.lets_queries_out()) {
                     return Err(SqlError::unsupported(
                         "a query inside BEGIN … COMMIT is not supported: it would not see the \

@@ -37,6 +37,7 @@ impl SqlSession {
             return Err(SqlError::new(SqlErrorKind::Syntax, message)
                 .with_hint(Some("BEGIN first, or SET it for the session".to_owned())));
         }
+        self.check_read(&assignment)?;
         self.settings.set(assignment, in_transaction);
         if self.settings.now().idle.is_some() {
             self.check_idle_watch()?;
@@ -62,7 +63,7 @@ impl SqlSession {
             (Target::Snapshot(_), Changed::Path(_) | Changed::Custom(..) | Changed::Nothing) => {
                 Ok(())
             }
-            _ => self.writable(what).map(drop),
+            _ => self.database(what).map(drop),
         }
     }
 
@@ -74,7 +75,7 @@ impl SqlSession {
         let name: Vec<&str> = variable.iter().map(|part| part.value.as_str()).collect();
         let setting = self.settings.existing(Setting::named(variable), &name.join("."))?;
         if !matches!(setting, Setting::SearchPath | Setting::Custom(_) | Setting::Fixed(_)) {
-            self.writable("SHOW of what commits survive")?;
+            self.database("SHOW of what commits survive")?;
         }
         let shown = setting.show(self.settings.now(), self.default_durability());
         Ok(Outcome::Rows(QueryResult::of_text(setting.name(), &shown)))

@@ -37,6 +37,12 @@ impl Surroundings {
     }
 }
 
+impl Surroundings {
+    pub(super) fn server(&self) -> &dyn Serving {
+        &*self.server
+    }
+}
+
 impl fmt::Debug for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { database, user, process, .. } = self;

@@ -64,7 +64,7 @@ impl SqlSession {
     }
 
     pub(super) fn begin(&mut self, modes: Modes) -> Result<Outcome, SqlError> {
-        self.writable("BEGIN")?;
+        self.database("BEGIN")?;
         let (isolation, read_only) = self.modes(modes);
         let Target::Database { db, open } = &mut self.target else {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));

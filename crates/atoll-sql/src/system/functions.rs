@@ -81,6 +81,11 @@ impl Definition {
     pub(super) const fn that_acts(self) -> Self {
         Self { acts: true, ..self }
     }
+
+    /// One whose value is not NULL where an argument is.
+    pub(super) const fn that_sees_null(self) -> Self {
+        Self { sees_null: true, ..self }
+    }
 }
 
 const fn text(name: &'static str, run: Run) -> Definition {

@@ -1,12 +1,16 @@
 //! The functions that ask a server, or ask it to do something, and those that tell sizes.
 
+use std::time::Duration;
+
 use super::definitions::What;
 use super::functions::{Definition, Gives, oid, whole};
 use super::serving::Serving;
 use super::{System, oids};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
-use crate::schemas;
+use crate::{interval, schemas};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 type Answer = Result<Literal, SqlError>;
 
@@ -48,6 +52,32 @@ pub(super) const ALL: &[Definition] = &[
         .that_acts(),
     Definition::new("pg_terminate_backend", Gives::Flag, |system, values| system.end(values, true))
         .that_acts(),
+    Definition::new("atoll_snapshot", Gives::Text, |system, values| {
+        let name = match values.first() {
+            None | Some(Literal::Null) => None,
+            Some(Literal::Text(name)) => Some(name.as_str()),
+            Some(_) => return Err(wrong("the name of a snapshot is a text")),
+        };
+        let max_age = max_age(values.get(1))?;
+        let name = system.server()?.take_snapshot(&system.around.user, name, max_age)?;
+        Ok(Literal::Text(name))
+    })
+    .that_acts()
+    .that_sees_null(),
+    Definition::new("atoll_release_snapshot", Gives::Flag, |system, values| {
+        let server = system.server()?;
+        let Some(Literal::Text(name)) = values.first() else {
+            return Err(wrong("the name of a snapshot is a text"));
+        };
+        let found = server.snapshots().into_iter().find(|one| one.name == *name);
+        match found {
+            Some(one) if !system.around.is_also(&one.owner) => {
+                Err(denied("permission denied to release the snapshot of another role"))
+            }
+            _ => Ok(Literal::Bool(server.release_snapshot(name))),
+        }
+    })
+    .that_acts(),
     Definition::new("pg_stat_statements_reset", Gives::Text, |system, _| {
         let server = system.server()?;
         if !system.around.is_superuser() {
@@ -102,6 +132,26 @@ impl System {
         let all = bytes.map(|bytes| sum((bytes.rows, bytes.headers, bytes.indexes)));
         Ok(all.map_or(Literal::Null, Literal::from))
     }
+}
+
+/// How long a snapshot is kept: an hour if it is not said.
+fn max_age(value: Option<&Literal>) -> Result<Duration, SqlError> {
+    let interval = match value {
+        None | Some(Literal::Null) => return Ok(HOUR),
+        Some(Literal::Interval(interval)) => Some(*interval),
+        Some(Literal::Text(text)) => Some(interval::parse(text).map_err(|why| wrong(&why))?),
+        Some(_) => None,
+    };
+    let nanos = interval.and_then(|interval| u64::try_from(interval.span()).ok());
+    match nanos {
+        Some(nanos @ 1..) => Ok(Duration::from_nanos(nanos)),
+        _ => Err(wrong("the maximal age of a snapshot is an interval of more than nothing")
+            .with_hint(Some("atoll_snapshot('name', interval '10 minutes')".to_owned()))),
+    }
+}
+
+fn wrong(message: &str) -> SqlError {
+    SqlError::new(SqlErrorKind::Type, message).with_state("22023")
 }
 
 fn denied(message: &str) -> SqlError {

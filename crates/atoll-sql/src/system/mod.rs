@@ -42,7 +42,9 @@ use sqlparser::ast::Statement;
 pub(crate) use self::definitions::Definitions;
 pub(crate) use self::functions::asks;
 pub(crate) use self::provider::WithSystem;
-pub use self::serving::{ClientState, Serving, SystemClient, SystemRole, SystemStatement};
+pub use self::serving::{
+    ClientState, NamedSnapshot, Serving, SystemClient, SystemRole, SystemStatement,
+};
 pub(crate) use self::statement::{is_relation, is_used_apart_from_sequences, stands_alone};
 pub use self::tables::SYSTEM_TYPE;
 use crate::coordination::Together;

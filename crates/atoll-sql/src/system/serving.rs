@@ -1,5 +1,11 @@
 //! What a server tells queries of the system: its roles, its clients and the statements that ran.
 
+use std::time::Duration;
+
+use atoll::Snapshot;
+
+use crate::error::SqlError;
+
 /// A role, as `pg_roles` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemRole {
@@ -89,6 +95,19 @@ pub struct SystemStatement {
     pub deviation_ms: f64,
 }
 
+/// A snapshot that a client has given a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedSnapshot {
+    /// The name, by which other processes attach to it too.
+    pub name: String,
+    /// The role that has taken it.
+    pub owner: String,
+    /// When it was taken, in microseconds since 1970-01-01 00:00 UTC.
+    pub taken: i64,
+    /// When it is released at the latest.
+    pub expires: i64,
+}
+
 /// A server, as its sessions see it.
 pub trait Serving: Send + Sync {
     /// Its roles.
@@ -109,4 +128,25 @@ pub trait Serving: Send + Sync {
     /// Cancels the running statement of a client, or ends its connection; false if there is no
     /// such client.
     fn end(&self, client: i32, connection: bool) -> bool;
+
+    /// Takes a snapshot for a role, to be released after `max_age` at the latest; without a name
+    /// it gets one. Returns the name.
+    ///
+    /// # Errors
+    /// The name is taken, or is none; there are too many.
+    fn take_snapshot(
+        &self,
+        owner: &str,
+        name: Option<&str>,
+        max_age: Duration,
+    ) -> Result<String, SqlError>;
+
+    /// Releases a snapshot; false if there is none of the name. Queries that read it go on.
+    fn release_snapshot(&self, name: &str) -> bool;
+
+    /// The snapshots that have names.
+    fn snapshots(&self) -> Vec<NamedSnapshot>;
+
+    /// The snapshot of a name.
+    fn snapshot(&self, name: &str) -> Option<Snapshot>;
 }

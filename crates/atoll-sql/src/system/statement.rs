@@ -45,7 +45,7 @@ pub(crate) fn is_used_apart_from_sequences(statement: &mut Statement) -> bool {
 
 /// Whether a bare name means a relation of the system, whatever the search path is.
 pub(crate) fn is_relation(name: &str) -> bool {
-    (name.starts_with("pg_") || name.starts_with("atoll_stat_")) && is_there(PG_CATALOG, name)
+    (name.starts_with("pg_") || name.starts_with("atoll_")) && is_there(PG_CATALOG, name)
 }
 
 /// Whether a query reads nothing but the system, if it names it.

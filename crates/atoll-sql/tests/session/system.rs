@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::FieldRef;
-use atoll::{Database, DatabaseOptions};
+use atoll::{Database, DatabaseOptions, Snapshot};
 use atoll_sql::{
-    ClientState, Literal, Outcome, QueryResult, RoleInfo, Roles, SYSTEM_TYPE, Serving, SqlSession,
-    Surroundings, SystemClient, SystemRole, SystemStatement, literal_at,
+    ClientState, Literal, NamedSnapshot, Outcome, QueryResult, RoleInfo, Roles, SYSTEM_TYPE,
+    Serving, SqlError, SqlSession, Surroundings, SystemClient, SystemRole, SystemStatement,
+    literal_at,
 };
 
 use super::{database, error, rows, session, tag};
@@ -136,7 +138,7 @@ fn a_relation_keeps_its_number_over_a_restart() {
 
 /// A server with the superuser ann and with bob, each a client, and a statement of each.
 #[derive(Default)]
-struct Bank(Mutex<Vec<(i32, bool)>>);
+struct Bank(Mutex<Vec<(i32, bool)>>, Mutex<Option<(String, Snapshot)>>);
 
 fn bank() -> Arc<Bank> {
     Arc::default()
@@ -187,6 +189,36 @@ impl Serving for Bank {
     fn end(&self, client: i32, connection: bool) -> bool {
         self.0.lock().unwrap().push((client, connection));
         true
+    }
+
+    fn take_snapshot(
+        &self,
+        owner: &str,
+        name: Option<&str>,
+        max_age: Duration,
+    ) -> Result<String, SqlError> {
+        Ok(format!("{owner} {name:?} {max_age:?}"))
+    }
+
+    fn release_snapshot(&self, name: &str) -> bool {
+        let mut kept = self.1.lock().unwrap();
+        kept.take_if(|(one, _)| one == name).is_some()
+    }
+
+    fn snapshots(&self) -> Vec<NamedSnapshot> {
+        let kept = self.1.lock().unwrap();
+        let named = |(name, _): &(String, Snapshot)| NamedSnapshot {
+            name: name.clone(),
+            owner: "ann".to_owned(),
+            taken: 1_000_000,
+            expires: 61_000_000,
+        };
+        kept.iter().map(named).collect()
+    }
+
+    fn snapshot(&self, name: &str) -> Option<Snapshot> {
+        let kept = self.1.lock().unwrap();
+        kept.as_ref().filter(|(one, _)| one == name).map(|(_, snapshot)| snapshot.clone())
     }
 }
 
@@ -257,15 +289,109 @@ fn statistics_tell_what_the_database_has_done() {
     let _held = db.snapshot().unwrap();
     let held = "SELECT pid > 0, state, bytes_shared > 2000000 FROM atoll_stat_snapshots";
     assert_eq!(rows(&mut session, held), ["true|live|true"]);
-    tag(&mut session, "DELETE FROM t");
     let sql = "SELECT bytes > 2000000 FROM atoll_stat_memory WHERE part = 'tables'";
     assert_eq!(rows(&mut session, sql), ["true"]);
     assert!(!rows(&mut session, "SELECT * FROM atoll_stat_nodes").is_empty());
+    // A sample of the transactions is measured.
+    for at in 1..=300 {
+        tag(&mut session, &format!("UPDATE t SET name = 'y' WHERE id = {at}"));
+    }
     let sql = "SELECT count(*) > 3, sum(seconds) > 0 FROM atoll_stat_time";
     assert_eq!(rows(&mut session, sql), ["true|true"]);
     let mut before = SqlSession::on_snapshot(db.snapshot().unwrap());
     assert!(rows(&mut before, "SELECT * FROM atoll_stat_memory").is_empty());
     assert_eq!(rows(&mut before, "SELECT pg_table_size('t')"), ["NULL"]);
+}
+
+#[test]
+fn a_snapshot_is_taken_with_a_name_and_an_age() {
+    let server = bank();
+    let mut session = SqlSession::on_database(database());
+    assert_eq!(error(&mut session, "SELECT atoll_snapshot()").sqlstate(), "0A000");
+    session.set_surroundings(Surroundings::new(("bank", "bob"), 8, server));
+    for (call, wanted) in [
+        ("atoll_snapshot()", "bob None 3600s"),
+        ("atoll_snapshot('x')", "bob Some(\"x\") 3600s"),
+        ("atoll_snapshot(NULL, interval '2 minutes')", "bob None 120s"),
+        ("atoll_snapshot('x', '1 day')", "bob Some(\"x\") 86400s"),
+    ] {
+        assert_eq!(rows(&mut session, &format!("SELECT {call}")), [wanted]);
+    }
+    for (call, state) in [
+        ("atoll_snapshot('x', interval '0')", "22023"),
+        ("atoll_snapshot('x', 'soon')", "22023"),
+        ("atoll_snapshot('x', interval '-1 day')", "22023"),
+        ("atoll_snapshot(5)", "22023"),
+    ] {
+        assert_eq!(error(&mut session, &format!("SELECT {call}")).sqlstate(), state, "{call}");
+    }
+}
+
+#[test]
+fn a_session_reads_a_snapshot_and_changes_nothing_meanwhile() {
+    let (db, server) = (database(), bank());
+    let mut session = SqlSession::on_database(db.clone());
+    session.set_surroundings(Surroundings::new(("bank", "ann"), 7, server.clone()));
+    tag(&mut session, "CREATE TABLE t (id int PRIMARY KEY, n int)");
+    tag(&mut session, "INSERT INTO t VALUES (1, 10), (2, 20)");
+    let by_key = session.prepare("SELECT n FROM t WHERE id = $1").unwrap();
+    *server.1.lock().unwrap() = Some(("then".to_owned(), db.snapshot().unwrap()));
+    tag(&mut session, "UPDATE t SET n = 11 WHERE id = 1");
+    assert_eq!(error(&mut session, "SET atoll.snapshot = 'never'").sqlstate(), "42704");
+    tag(&mut session, "SET atoll.snapshot = 'then'");
+    let ask = |session: &mut SqlSession, sql: &str| rows(session, sql);
+    assert_eq!(ask(&mut session, "SELECT n FROM t WHERE id = 1"), ["10"]);
+    assert_eq!(ask(&mut session, "SELECT sum(n) FROM t"), ["30"]);
+    let found = session.execute_with(&by_key, (1,)).unwrap();
+    let Outcome::Rows(found) = found else { panic!("no rows") };
+    assert_eq!(answers(&found), ["10"]);
+    for sql in [
+        "INSERT INTO t VALUES (3, 3)",
+        "UPDATE t SET n = 5",
+        "DELETE FROM t WHERE id = 1",
+        "SELECT n FROM t WHERE id = 1 FOR UPDATE",
+        "CREATE TABLE u (id int)",
+        "DROP TABLE t",
+        "TRUNCATE t",
+        "CREATE INDEX ON t (n)",
+        "COPY t FROM STDIN",
+        "SELECT nextval('s')",
+    ] {
+        let refused = error(&mut session, sql);
+        assert!(matches!(refused.sqlstate(), "25006" | "42P01"), "{sql}: {refused}");
+    }
+    // Transactions go on, and a change of the setting is one of theirs.
+    for sql in ["BEGIN", "SELECT 1", "SET atoll.snapshot = ''"] {
+        let _ = session.execute(sql).unwrap();
+    }
+    assert_eq!(ask(&mut session, "SELECT n FROM t WHERE id = 1"), ["11"]);
+    tag(&mut session, "ROLLBACK");
+    assert_eq!(ask(&mut session, "SELECT n FROM t WHERE id = 1"), ["10"]);
+    tag(&mut session, "RESET atoll.snapshot");
+    assert_eq!(ask(&mut session, "SELECT n FROM t WHERE id = 1"), ["11"]);
+    tag(&mut session, "BEGIN");
+    tag(&mut session, "UPDATE t SET n = 12 WHERE id = 1");
+    assert_eq!(error(&mut session, "SET atoll.snapshot = 'then'").sqlstate(), "25001");
+    tag(&mut session, "ROLLBACK");
+    tag(&mut session, "BEGIN ISOLATION LEVEL SERIALIZABLE");
+    tag(&mut session, "SET LOCAL atoll.snapshot = 'then'");
+    assert_eq!(ask(&mut session, "SELECT n FROM t WHERE id = 1"), ["10"]);
+    tag(&mut session, "COMMIT");
+    assert_eq!(ask(&mut session, "SELECT n FROM t WHERE id = 1"), ["11"]);
+    tag(&mut session, "SET atoll.snapshot = 'then'");
+    let mut bob = SqlSession::on_database(db);
+    bob.set_surroundings(Surroundings::new(("bank", "bob"), 8, server));
+    bob.set_role(Some((Arc::new(Bob), "bob")));
+    assert_eq!(
+        ask(&mut bob, "SELECT name, owner, expires - taken FROM atoll_snapshots"),
+        ["then|ann|1 mins"]
+    );
+    assert_eq!(error(&mut bob, "SELECT atoll_release_snapshot('then')").sqlstate(), "42501");
+    tag(&mut bob, "SET atoll.snapshot = 'then'");
+    assert_eq!(error(&mut bob, "SELECT * FROM t").sqlstate(), "42501");
+    let release = "SELECT atoll_release_snapshot('then'), atoll_release_snapshot('then')";
+    assert_eq!(ask(&mut session, release), ["true|false"]);
+    assert_eq!(error(&mut session, "SELECT n FROM t").sqlstate(), "42704");
 }
 
 #[test]
@@ -290,7 +416,7 @@ fn advisory_locks_are_listed_with_those_that_wait() {
         "4294967295|5|2|71|ShareLock|true",
     ];
     assert_eq!(rows(&mut look, locks), wanted);
-    assert_eq!(rows(&mut look, "SELECT pg_blocking_pids(72), pg_blocking_pids(71)"), ["{71}|{}"]);
+    assert_eq!(rows(&mut look, "SELECT pg_blocking_pids(72), pg_blocking_pids(71)"), ["[71]|[]"]);
     drop(one);
     waits.join().unwrap();
 }

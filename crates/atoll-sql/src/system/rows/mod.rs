@@ -43,6 +43,7 @@ pub(super) fn of(table: &str, definitions: &Definitions, around: &Around) -> Vec
         "pg_stat_database" => statistics::databases(around),
         "pg_stat_ssl" => statistics::encryption(around),
         "pg_stat_statements" => statistics::statements(around),
+        "atoll_snapshots" => statistics::named_snapshots(around),
         "atoll_stat_aborts" => statistics::aborts(around),
         "atoll_stat_health" => statistics::health(around),
         "atoll_stat_log" => statistics::log(around),

@@ -233,6 +233,19 @@ pub(super) fn snapshots(around: &Around) -> Vec<Row> {
     })
 }
 
+pub(super) fn named_snapshots(around: &Around) -> Vec<Row> {
+    let all = around.serving.as_ref().map(|server| server.snapshots()).unwrap_or_default();
+    let row = |one: super::super::NamedSnapshot| {
+        vec![
+            ("name", text(&one.name)),
+            ("owner", text(&one.owner)),
+            ("taken", instant(Some(one.taken))),
+            ("expires", instant(Some(one.expires))),
+        ]
+    };
+    all.into_iter().map(row).collect()
+}
+
 /// The logs; nothing of a database in memory.
 pub(super) fn log(around: &Around) -> Vec<Row> {
     of_database(around, |db| {
