@@ -24,7 +24,7 @@ VALUES = {
     "text": ["", "Grüße, 東京 🦀", "line\nbreak"],
     "varchar(12)": ["twelve chars"],
     "bytea": [b"", bytes(range(256))],
-    "date": [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)],
+    "date": [datetime.date(1, 1, 2), datetime.date(9999, 12, 30)],
     "time": [datetime.time(0), datetime.time(23, 59, 59, 999999)],
     "timestamp": [datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)],
     "timestamptz": [datetime.datetime(2024, 3, 31, 1, 59, 59, 1, tzinfo=UTC)],
@@ -101,6 +101,14 @@ for kind, values in VALUES.items():
     trip(kind, values)
 
 
+@check("the last and the first day stand for infinity")
+async def _(connection):
+    days = [datetime.date.min, datetime.date.max]
+    for day, text in zip(days, ("-infinity", "infinity"), strict=True):
+        equal(await connection.fetchval("SELECT $1::date", day), day)
+        equal(await connection.fetchval("SELECT ($1::date)::text", day), text)
+
+
 @check("codecs of json and jsonb")
 async def _(connection):
     document = {"name": "Ada", "tags": ["x", None, 1.5]}
@@ -116,7 +124,9 @@ async def _(connection):
     await connection.execute("CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')")
     await connection.execute("CREATE TABLE people (name text PRIMARY KEY, current mood NOT NULL)")
     await connection.execute("INSERT INTO people VALUES ($1, $2)", "ann", "happy")
-    equal(await connection.fetchval("SELECT current FROM people WHERE current = $1", "happy"), "happy")
+    equal(
+        await connection.fetchval("SELECT current FROM people WHERE current = $1", "happy"), "happy"
+    )
     with refused(asyncpg.InvalidTextRepresentationError, "22P02"):
         await connection.execute("INSERT INTO people VALUES ($1, $2)", "bob", "furious")
 
@@ -148,9 +158,13 @@ async def _(connection):
 
 @check("status of execute")
 async def _(connection):
-    equal(await connection.execute("CREATE TABLE counted (id int PRIMARY KEY, v int)"), "CREATE TABLE")
     equal(
-        await connection.execute("INSERT INTO counted SELECT n, 0 FROM generate_series(1, 5) AS g(n)"),
+        await connection.execute("CREATE TABLE counted (id int PRIMARY KEY, v int)"), "CREATE TABLE"
+    )
+    equal(
+        await connection.execute(
+            "INSERT INTO counted SELECT n, 0 FROM generate_series(1, 5) AS g(n)"
+        ),
         "INSERT 0 5",
     )
     equal(await connection.execute("UPDATE counted SET v = $1 WHERE id > $2", 7, 2), "UPDATE 3")
@@ -160,13 +174,22 @@ async def _(connection):
 
 @check("prepared statements and their types")
 async def _(connection):
-    await connection.execute("CREATE TABLE items (id bigint PRIMARY KEY, name varchar(20), price numeric)")
+    await connection.execute(
+        "CREATE TABLE items (id bigint PRIMARY KEY, name varchar(20), price numeric)"
+    )
     insert = await connection.prepare("INSERT INTO items VALUES ($1, $2, $3) RETURNING id, price")
     equal([kind.name for kind in insert.get_parameters()], ["int8", "varchar", "numeric"])
-    equal([(one.name, one.type.name) for one in insert.get_attributes()],
-          [("id", "int8"), ("price", "numeric")])
-    equal(tuple(await insert.fetchrow(1, "one", decimal.Decimal("1.50"))), (1, decimal.Decimal("1.50")))
-    select = await connection.prepare("SELECT name FROM items WHERE id = $1 AND price > $2 LIMIT $3")
+    equal(
+        [(one.name, one.type.name) for one in insert.get_attributes()],
+        [("id", "int8"), ("price", "numeric")],
+    )
+    equal(
+        tuple(await insert.fetchrow(1, "one", decimal.Decimal("1.50"))),
+        (1, decimal.Decimal("1.50")),
+    )
+    select = await connection.prepare(
+        "SELECT name FROM items WHERE id = $1 AND price > $2 LIMIT $3"
+    )
     equal([kind.name for kind in select.get_parameters()], ["int8", "numeric", "int8"])
     equal(await select.fetchval(1, decimal.Decimal(1), 10), "one")
     await insert.fetch(2, "two", None)
@@ -177,7 +200,9 @@ async def _(connection):
 @check("executemany")
 async def _(connection):
     await connection.execute("CREATE TABLE batch (id int PRIMARY KEY, v text)")
-    await connection.executemany("INSERT INTO batch VALUES ($1, $2)", [(at, f"v{at}") for at in range(3000)])
+    await connection.executemany(
+        "INSERT INTO batch VALUES ($1, $2)", [(at, f"v{at}") for at in range(3000)]
+    )
     equal(await connection.fetchval("SELECT count(*) FROM batch"), 3000)
     with refused(asyncpg.UniqueViolationError, "23505"):
         await connection.executemany("INSERT INTO batch VALUES ($1, $2)", [(3000, "a"), (1, "b")])
@@ -202,13 +227,17 @@ async def _(connection):
 
 @check("errors with SQLSTATE and details")
 async def _(connection):
-    await connection.execute("CREATE TABLE err (id int CONSTRAINT err_key PRIMARY KEY, v int NOT NULL)")
+    await connection.execute(
+        "CREATE TABLE err (id int CONSTRAINT err_key PRIMARY KEY, v int NOT NULL)"
+    )
     await connection.execute("INSERT INTO err VALUES (1, 1)")
     try:
         await connection.execute("INSERT INTO err VALUES ($1, $2)", 1, 2)
     except asyncpg.UniqueViolationError as error:
-        equal((error.constraint_name, error.table_name, error.detail),
-              ("err_key", "err", "Key (id)=(1) already exists."))
+        equal(
+            (error.constraint_name, error.table_name, error.detail),
+            ("err_key", "err", "Key (id)=(1) already exists."),
+        )
     else:
         raise AssertionError("no error")
     for statement, kind in (
@@ -308,15 +337,20 @@ async def _(connection):
     await connection.execute("INSERT INTO source VALUES (1, 'a,b'), (2, NULL), (3, 'c\"d')")
     out = io.BytesIO()
     status = await connection.copy_from_query(
-        "SELECT id, name FROM source WHERE id < $1 ORDER BY id", 10, output=out, format="csv",
+        "SELECT id, name FROM source WHERE id < $1 ORDER BY id",
+        10,
+        output=out,
+        format="csv",
         header=True,
     )
     equal((status, out.getvalue()), ("COPY 3", b'id,name\n1,"a,b"\n2,\n3,"c""d"\n'))
     await connection.execute("CREATE TABLE target (id int PRIMARY KEY, name text)")
     out.seek(0)
     await connection.copy_to_table("target", source=out, format="csv", header=True)
-    equal(await connection.fetch("SELECT * FROM target ORDER BY id"),
-          await connection.fetch("SELECT * FROM source ORDER BY id"))
+    equal(
+        await connection.fetch("SELECT * FROM target ORDER BY id"),
+        await connection.fetch("SELECT * FROM source ORDER BY id"),
+    )
     binary = io.BytesIO()
     await connection.copy_from_table("source", output=binary, format="binary")
     binary.seek(0)
@@ -341,7 +375,9 @@ async def _(connection):
 @check("notices of the server")
 async def _(connection):
     heard = []
-    connection.add_log_listener(lambda _, message: heard.append((message.severity, message.message)))
+    connection.add_log_listener(
+        lambda _, message: heard.append((message.severity, message.message))
+    )
     await connection.execute("DROP TABLE IF EXISTS never_there")
     await asyncio.sleep(0.1)
     equal(heard, [("NOTICE", 'table "never_there" does not exist, skipping')])
@@ -420,7 +456,9 @@ async def _(connection):
 async def _(connection):
     await connection.execute("CREATE TABLE listed (id int PRIMARY KEY, name text)")
     await connection.execute(
-        "INSERT INTO listed SELECT * FROM unnest($1::int[], $2::text[])", [1, 2, 3], ["a", "b", None]
+        "INSERT INTO listed SELECT * FROM unnest($1::int[], $2::text[])",
+        [1, 2, 3],
+        ["a", "b", None],
     )
     rows = await connection.fetch("SELECT id FROM listed WHERE id = ANY($1) ORDER BY id", [1, 3, 9])
     equal([row["id"] for row in rows], [1, 3])
