@@ -46,6 +46,8 @@ final class Checks {
         properties.put("user", variable("PGUSER"));
         properties.put("password", variable("PGPASSWORD"));
         properties.put("loginTimeout", "20");
+        // No check may hang the program.
+        properties.put("options", "-c statement_timeout=10s");
         for (int i = 0; i < parameters.length; i += 2) {
             properties.put(parameters[i], parameters[i + 1]);
         }
@@ -56,10 +58,6 @@ final class Checks {
     static void check(String name, Body body, String... parameters) {
         String seen = null;
         try (var connection = connect(parameters)) {
-            // No check may hang the program.
-            try (var statement = connection.createStatement()) {
-                statement.execute("SET statement_timeout = '20s'");
-            }
             body.run(connection);
         } catch (Exception | AssertionError e) {
             seen = described(e);

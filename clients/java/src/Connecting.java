@@ -42,8 +42,11 @@ final class Connecting {
         Checks.check("current schema", Connecting::currentSchema);
         Checks.check("options of the session", connection -> {
             Checks.equal("7s", Checks.one(connection, "SHOW lock_timeout"));
-            Checks.equal("on", Checks.one(connection, "SHOW default_transaction_read_only"));
-        }, "options", "-c lock_timeout=7s -c default_transaction_read_only=on");
+            Checks.equal("1d", Checks.one(connection, "SHOW statement_timeout"));
+        }, "options", "-c lock_timeout=7s -c statement_timeout=1d");
+        Checks.check("option of read-only transactions", connection -> {
+            Checks.fails("25006", () -> Checks.execute(connection, "CREATE TABLE con_r (id int)"));
+        }, "options", "-c default_transaction_read_only=on");
         Checks.check("connection to a primary", connection -> {
             Checks.equal("1", Checks.one(connection, "SELECT 1"));
         }, "targetServerType", "primary");

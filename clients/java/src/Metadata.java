@@ -49,18 +49,23 @@ final class Metadata {
         });
         question("getColumns", about -> {
             Checks.equal(List.of(
-                    "id|4|int4|10|0|0|null|1|NO|NO|NO",
-                    "name|12|varchar|40|0|0|null|2|NO|NO|NO",
-                    "city|-5|int8|19|0|1|null|3|YES|NO|NO",
-                    "born|91|date|13|0|0|CURRENT_DATE|4|NO|NO|NO",
-                    "pay|2|numeric|10|2|1|0|5|YES|NO|NO",
-                    "twice|2|numeric|0|null|1|(pay * (2)::numeric)|6|YES|NO|YES",
-                    "tags|2003|_text|2147483647|0|1|null|7|YES|NO|NO",
-                    "mood|12|\"md\".\"mood\"|2147483647|0|1|'glad'::md.mood|8|YES|NO|NO"),
+                    "id|4|int4|10|0|0|1|NO|NO|NO",
+                    "name|12|varchar|40|0|0|2|NO|NO|NO",
+                    "city|-5|int8|19|0|1|3|YES|NO|NO",
+                    "born|91|date|13|0|0|4|NO|NO|NO",
+                    "pay|2|numeric|10|2|1|5|YES|NO|NO",
+                    "twice|2|numeric|12|2|1|6|YES|NO|YES",
+                    "tags|2003|_text|2147483647|0|1|7|YES|NO|NO",
+                    "mood|12|\"md\".\"mood\"|2147483647|0|1|8|YES|NO|NO"),
                     Checks.rows(about.getColumns(null, "md", "person", "%"), "COLUMN_NAME",
                             "DATA_TYPE", "TYPE_NAME", "COLUMN_SIZE", "DECIMAL_DIGITS", "NULLABLE",
-                            "COLUMN_DEF", "ORDINAL_POSITION", "IS_NULLABLE", "IS_AUTOINCREMENT",
+                            "ORDINAL_POSITION", "IS_NULLABLE", "IS_AUTOINCREMENT",
                             "IS_GENERATEDCOLUMN"));
+        });
+        question("getColumns of defaults", about -> {
+            Checks.equal(List.of("id|null", "name|null", "city|null", "born|CURRENT_DATE", "pay|0"),
+                    Checks.rows(about.getColumns(null, "md", "person", "%"), "COLUMN_NAME",
+                            "COLUMN_DEF").subList(0, 5));
         });
         question("getColumns of keys that the database makes", about -> {
             Checks.equal(List.of("id|-5|bigserial|YES", "code|4|int4|YES", "name|12|text|NO"),
@@ -107,8 +112,14 @@ final class Metadata {
                     Checks.rows(about.getIndexInfo(null, "md", "city", true, false), INDEXES));
             Checks.equal(List.of("f|person_key|3|1|id|A", "f|person_key|3|2|name|A",
                     "f|person_key|3|3|born|A", "t|person_city|3|1|city|D",
-                    "t|person_city|3|2|pay|A"),
+                    "t|person_city|3|2|pay|D"),
                     Checks.rows(about.getIndexInfo(null, "md", "person", false, true), INDEXES));
+        });
+        question("getIndexInfo of two directions", about -> {
+            Checks.execute(about.getConnection(), "CREATE TABLE md_two (a int, b int)",
+                    "CREATE INDEX md_two_way ON md_two (a DESC, b)");
+            Checks.equal(List.of("t|md_two_way|3|1|a|D", "t|md_two_way|3|2|b|A"), Checks.rows(
+                    about.getIndexInfo(null, "public", "md_two", false, true), INDEXES));
         });
         question("getBestRowIdentifier", about -> {
             Checks.equal(List.of("id|-5"), Checks.rows(about.getBestRowIdentifier(
@@ -213,10 +224,10 @@ final class Metadata {
                 CREATE TABLE md.person (
                     id int, name varchar(40), city bigint REFERENCES md.city ON DELETE CASCADE,
                     born date DEFAULT CURRENT_DATE, pay numeric(10, 2) DEFAULT 0,
-                    twice numeric GENERATED ALWAYS AS (pay * 2) STORED, tags text[],
+                    twice numeric(12, 2) GENERATED ALWAYS AS (pay * 2) STORED, tags text[],
                     mood md.mood DEFAULT 'glad',
                     CONSTRAINT person_key PRIMARY KEY (id, name, born))""",
-                "CREATE INDEX person_city ON md.person (city DESC, pay)",
+                "CREATE INDEX person_city ON md.person (city DESC, pay DESC)",
                 "CREATE VIEW md.person_name AS SELECT id, upper(name) FROM md.person",
                 "COMMENT ON TABLE md.city IS 'Where people live'",
                 "COMMENT ON COLUMN md.city.name IS 'The name of the town'",

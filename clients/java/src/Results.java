@@ -197,7 +197,7 @@ final class Results {
 
     private static void updatable(Connection connection) throws Exception {
         Checks.execute(connection,
-                "CREATE TABLE re_upd (id int PRIMARY KEY, name text, size numeric)",
+                "CREATE TABLE re_upd (id int PRIMARY KEY, name text, size numeric(4, 1))",
                 "INSERT INTO re_upd VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)");
         try (var statement = connection.createStatement(
                 TYPE_SCROLL_INSENSITIVE, CONCUR_UPDATABLE)) {
@@ -214,7 +214,7 @@ final class Results {
             rows.updateBigDecimal("size", new java.math.BigDecimal("4.5"));
             rows.insertRow();
         }
-        Checks.equal(List.of("1|aa|1", "3|c|3", "4|d|4.5"),
+        Checks.equal(List.of("1|aa|1.0", "3|c|3.0", "4|d|4.5"),
                 Checks.rows(connection, "SELECT * FROM re_upd ORDER BY id"));
     }
 

@@ -67,6 +67,18 @@ final class Statements {
                 Checks.equal(List.of("7"), Checks.rows(statement.getResultSet()));
             }
         });
+        Checks.check("key made by gen_random_uuid", connection -> {
+            Checks.execute(connection, "CREATE TABLE st_uuid (id uuid DEFAULT gen_random_uuid())",
+                    "INSERT INTO st_uuid DEFAULT VALUES");
+            Checks.equal(36, Checks.one(connection, "SELECT id FROM st_uuid").length());
+        });
+        Checks.check("temporary table", connection -> {
+            Checks.execute(connection, "CREATE TEMP TABLE st_temp (a int)",
+                    "INSERT INTO st_temp VALUES (1)");
+            try (var other = Checks.connect()) {
+                Checks.fails("42P01", () -> Checks.one(other, "SELECT a FROM st_temp"));
+            }
+        });
         Checks.check("escapes of JDBC", connection -> {
             Checks.equal(List.of("ab|2020-02-29|2020-02-29 10:11:12|3|5|t"),
                     Checks.rows(connection, """

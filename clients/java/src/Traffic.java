@@ -38,10 +38,10 @@ final class Traffic {
             Checks.equal("id;name;at\n1;\"a \"\"q\"\",\nb\";-\n2;-;-\n", out.toString());
         });
         Checks.check("COPY in the binary format", connection -> {
-            Checks.execute(connection, "CREATE TABLE co_bin (a int, b numeric, c text[], d uuid)",
-                    "INSERT INTO co_bin VALUES (1, 1.50, '{a,NULL}', gen_random_uuid())",
+            Checks.execute(connection, "CREATE TABLE co_bin (a int, b numeric(9, 2), c text[], d uuid)",
+                    "INSERT INTO co_bin VALUES (1, 1.50, '{a,NULL}', '00000000-0000-0000-0000-000000000001')",
                     "INSERT INTO co_bin VALUES (NULL)",
-                    "CREATE TABLE co_bin2 (a int, b numeric, c text[], d uuid)");
+                    "CREATE TABLE co_bin2 (a int, b numeric(9, 2), c text[], d uuid)");
             var out = new ByteArrayOutputStream();
             Checks.equal(2L, copies(connection).copyOut("COPY co_bin TO STDOUT BINARY", out));
             Checks.equal(2L, copies(connection).copyIn("COPY co_bin2 FROM STDIN BINARY",

@@ -155,7 +155,8 @@ final class Values {
     }
 
     private static void roundTrip(Connection connection, Kind kind) throws Exception {
-        Checks.execute(connection, "CREATE TEMP TABLE va_type (n int, v %s)".formatted(kind.sql));
+        Checks.execute(connection, "DROP TABLE IF EXISTS va_type",
+                "CREATE TABLE va_type (n int, v %s)".formatted(kind.sql));
         try (var insert = connection.prepareStatement("INSERT INTO va_type VALUES (?, ?)");
                 var select = connection.prepareStatement("SELECT v FROM va_type WHERE n = ?");
                 var found = connection.prepareStatement(
@@ -182,7 +183,7 @@ final class Values {
 
     private static void nulls(Connection connection) throws Exception {
         Checks.execute(connection, """
-                CREATE TABLE va_null (a int, b text, c timestamptz, d numeric, e bytea, f int[],
+                CREATE TABLE va_null (a int, b text, c timestamptz, d numeric(9, 2), e bytea, f int[],
                                       g jsonb, h uuid, i boolean)""");
         try (var statement = connection.prepareStatement(
                 "INSERT INTO va_null VALUES (?, ?, ?, ?, ?, ?, ?::jsonb, ?, ?)")) {
