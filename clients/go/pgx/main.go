@@ -701,6 +701,7 @@ func pools() {
 		if err != nil {
 			return err
 		}
+		defer held.Release()
 		_, err = pool.Exec(ctx, "SELECT pg_terminate_backend($1)", held.Conn().PgConn().PID())
 		if err != nil {
 			return err
@@ -709,7 +710,6 @@ func pools() {
 			time.Sleep(10 * time.Millisecond)
 			_, err = held.Exec(ctx, "SELECT 1")
 		}
-		held.Release()
 		return checks.First(checks.Fails("57P01", err), pool.Ping(ctx))
 	})
 }
