@@ -463,7 +463,8 @@ def later(work):
         try:
             await asyncio.wait_for(work(own), 15)
         finally:
-            await own.dispose()
+            # Waits for the server, which closes the socket.
+            await asyncio.wait_for(own.dispose(), 5)
 
     asyncio.run(run())
 
