@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Expected: `commit()` of a transaction that has failed throws, since PostgreSQL answers ROLLBACK and
-# nothing is kept. So pgjdbc 42.2.11 does, unless raiseExceptionOnSilentRollback=false is said.
+# nothing is kept, at least where raiseExceptionOnSilentRollback=true is said, which 42.2.11 had.
 #
-# Seen with pgjdbc 42.7.14 and PostgreSQL 18.6: `commit()` returns as if all were well, with
-# raiseExceptionOnSilentRollback=true too, and the row is gone. A program that catches the error of a
-# statement and commits takes its work for done.
+# Seen with pgjdbc 42.7.14 (42.7.5 and 42.7.13 too) and PostgreSQL 18.6: `commit()` returns as if all
+# were well, the property is taken and does nothing, and the row is gone. A program that catches the
+# error of a statement and commits takes its work for done.
 #
 # What Atoll does: it answers ROLLBACK as PostgreSQL does, so its users see the same
 # (clients/java, "commit of a failed transaction"). pgx and lib/pq say it as an error of Commit.
