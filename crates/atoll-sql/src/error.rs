@@ -4,6 +4,7 @@
 //! hint where one helps. This module translates errors of the database; `parse` translates those of
 //! the parser, `query_error` those of DataFusion.
 
+use crate::about::{About, key_shown};
 use std::fmt;
 
 use atoll::{AbortReason, DataType, TxnError};
@@ -142,6 +143,7 @@ pub struct SqlError {
     position: Option<(u64, u64)>,
     detail: Option<Box<str>>,
     hint: Option<Box<str>>,
+    about: Option<Box<About>>,
 }
 
 impl SqlError {
@@ -152,8 +154,8 @@ impl SqlError {
     }
 
     pub(crate) fn new(kind: SqlErrorKind, message: impl Into<String>) -> Self {
-        let (cause, state, position, detail, hint) = (None, None, None, None, None);
-        Self { kind, cause, state, message: message.into().into(), position, detail, hint }
+        let (cause, state, position, detail, hint, about) = (None, None, None, None, None, None);
+        Self { kind, cause, state, message: message.into().into(), position, detail, hint, about }
     }
 
     /// An error for a feature of SQL that Atoll does not support.
@@ -184,6 +186,12 @@ impl SqlError {
     /// The same error with its cause.
     pub(crate) fn with_cause(mut self, cause: Cause) -> Self {
         self.cause = Some(cause);
+        self
+    }
+
+    /// The same error with what the constraint is of that it is about.
+    pub(crate) fn with_about(mut self, about: About) -> Self {
+        self.about = Some(Box::new(about));
         self
     }
 
@@ -227,6 +235,15 @@ impl SqlError {
     /// The values or the objects that it is about.
     pub fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
+    }
+
+    /// What the constraint is of that a row would break.
+    pub fn about(&self) -> Option<&About> {
+        self.about.as_deref()
+    }
+
+    pub(crate) fn about_mut(&mut self) -> Option<&mut About> {
+        self.about.as_deref_mut()
     }
 
     /// Advice for the user.
@@ -372,7 +389,19 @@ impl From<&atoll::Error> for SqlError {
             atoll::Error::TableChanged(_) => Some(Cause::TableChanged),
             _ => None,
         };
-        Self { cause, ..Self::new(kind, error.to_string()) }
+        let exists = |key: &str| Some(format!("Key {} already exists.", key_shown(key)).into());
+        let (about, detail) = match error {
+            atoll::Error::DuplicateKey { table, key } => (Some(About::table(table)), exists(key)),
+            atoll::Error::DuplicateIndexKey { table, index, key } => {
+                (Some(About::table(table).constraint(index)), exists(key))
+            }
+            atoll::Error::Storage(Storage::NullInColumn { column }) => {
+                (Some(About::column(column)), None)
+            }
+            _ => (None, None),
+        };
+        let about = about.map(Box::new);
+        Self { cause, detail, about, ..Self::new(kind, error.to_string()) }
     }
 }
 

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use crate::coordination::Waker;
+
 /// What rests, until its owner goes on with it or the thread ends it.
 pub(crate) type Slot<T> = Arc<Mutex<Option<T>>>;
 
@@ -31,6 +33,9 @@ impl<T: Send> Rests for Mutex<Option<T>> {
     }
 }
 
+/// A slot, and what is called when it was cleared.
+struct Watched(Weak<dyn Rests>, Option<Arc<Waker>>);
+
 /// The thread and what it has to do. It ends when this is dropped.
 pub(crate) struct Idle(Arc<Agenda>);
 
@@ -43,7 +48,7 @@ struct Agenda {
 #[derive(Default)]
 struct State {
     /// Slots by the time at which they are cleared, and a number that makes it unique.
-    slots: BTreeMap<(Instant, u64), Weak<dyn Rests>>,
+    slots: BTreeMap<(Instant, u64), Watched>,
     next: u64,
     has_ended: bool,
 }
@@ -60,15 +65,20 @@ impl Idle {
         Ok(Self(agenda))
     }
 
-    /// Ends what rests in a slot, if it still does after this time.
-    pub(crate) fn watch<T: Send + 'static>(&self, slot: &Slot<T>, limit: Duration) {
+    /// Ends what rests in a slot, if it still does after this time, and calls `waker` then.
+    pub(crate) fn watch<T: Send + 'static>(
+        &self,
+        slot: &Slot<T>,
+        limit: Duration,
+        waker: Option<Arc<Waker>>,
+    ) {
         let mut state = self.0.state();
         let at = Instant::now() + limit;
         let is_next = state.slots.keys().next().is_none_or(|(first, _)| at < *first);
         state.next += 1;
         let number = state.next;
         let rests: Arc<dyn Rests> = Arc::<Mutex<Option<T>>>::clone(slot);
-        state.slots.insert((at, number), Arc::downgrade(&rests));
+        state.slots.insert((at, number), Watched(Arc::downgrade(&rests), waker));
         drop(state);
         if is_next {
             self.0.changed.notify_one();
@@ -94,10 +104,11 @@ impl Agenda {
             let now = Instant::now();
             let wait = match state.slots.first_entry() {
                 Some(first) if first.key().0 <= now => {
-                    let slot = first.remove().upgrade();
+                    let Watched(slot, waker) = first.remove();
                     drop(state);
-                    if let Some(slot) = slot {
+                    if let Some(slot) = slot.upgrade() {
                         slot.end();
+                        waker.iter().for_each(|wake| wake());
                     }
                     state = self.state();
                     continue;

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod about;
 mod alter;
 mod array_text;
 mod arrow_value;
@@ -123,6 +124,7 @@ mod wording;
 mod written;
 mod zone;
 
+pub use about::About;
 pub use arrow_value::{literal_at, plain as plain_array};
 pub use binary::from_binary;
 pub use comments::Comments;

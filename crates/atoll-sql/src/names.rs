@@ -9,6 +9,7 @@ use atoll::{Column, Schema, Table};
 use sqlparser::ast::{Ident, ObjectName, Spanned};
 use sqlparser::tokenizer::Span;
 
+use crate::about::About;
 use crate::declared::Declared;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 pub(crate) use crate::fold::fold;
@@ -174,7 +175,8 @@ pub(crate) fn check_others(table: &Table, targets: &[usize]) -> Result<(), SqlEr
             SqlErrorKind::Constraint,
             format!("column \"{}\" must not be NULL and is given no value", column.name),
         )
-        .with_cause(Cause::NullValue)),
+        .with_cause(Cause::NullValue)
+        .with_about(About::table(table.name()).column_of(&column.name))),
     }
 }
 

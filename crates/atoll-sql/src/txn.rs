@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use atoll::{
     AbortReason, Catalog, Database, Error, Table, Transaction, TransactionOptions, TxnError,
-    TxnResult,
+    TxnResult, Value,
 };
 
 use crate::coordination::Mark;
@@ -116,6 +116,24 @@ struct Savepoint {
     mark: Mark,
 }
 
+/// What a bound statement does in an open transaction.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<'w> {
+    /// It may change something, or lock rows.
+    writes: bool,
+    /// The rows of the query of an `INSERT` that ran elsewhere.
+    delivered: Option<&'w [Vec<Value>]>,
+}
+
+impl<'w> Work<'w> {
+    pub(crate) const READS: Self = Self { writes: false, delivered: None };
+    pub(crate) const WRITES: Self = Self { writes: true, delivered: None };
+
+    pub(crate) fn inserts(rows: &'w [Vec<Value>]) -> Self {
+        Self { delivered: Some(rows), ..Self::WRITES }
+    }
+}
+
 impl OpenTransaction {
     /// Begins a transaction.
     ///
@@ -200,7 +218,6 @@ impl OpenTransaction {
     }
 
     /// Runs a bound statement, and again after a conflict if it is the first of the transaction.
-    /// `writes` says whether it may change something or lock rows.
     ///
     /// # Errors
     /// As [`OpenTransaction::apply`].
@@ -209,7 +226,7 @@ impl OpenTransaction {
         db: &Database,
         (prepared, around): (&Prepared, &Surroundings),
         interrupt: &Interrupt,
-        writes: bool,
+        Work { writes, delivered }: Work<'_>,
     ) -> Result<Ran, SqlError> {
         self.check()?;
         self.check_may_write(writes)?;
@@ -223,7 +240,13 @@ impl OpenTransaction {
             let has_savepoint = !self.savepoints.is_empty();
             let journal = Some(&mut self.journal).filter(|_| has_savepoint);
             let deferred = Some(&mut *self.deferred);
-            let how = How { read_committed, journal, deferred, ..How::serializable(interrupt) };
+            let how = How {
+                read_committed,
+                journal,
+                deferred,
+                delivered,
+                ..How::serializable(interrupt)
+            };
             let mut ran = run::run(prepared, around, &mut self.transaction, how);
             if ran.is_ok()
                 && read_committed

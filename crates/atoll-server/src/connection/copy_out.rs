@@ -34,12 +34,15 @@ impl Connection {
         columns.iter().for_each(|_| out.i16(code));
         out.end(open);
         put_head(&format, &columns, out);
+        // Clients expect it in one message with the first row, or with the end.
+        let mut head = (format == CopyFormat::Binary).then_some(HEAD);
         let client = Arc::clone(&self.client);
         let goes_on = || !client.is_terminated();
         let mut fields = Vec::new();
         rows.each(&columns, &mut |cells| {
             let before = self.wire.out.len();
             let open = self.wire.out.begin(b'd');
+            self.wire.out.raw().extend_from_slice(head.take().map_or(&[], <[u8; 19]>::as_slice));
             let put = put_row(cells, &columns, &format, &mut fields, &mut self.wire.out);
             if let Err(why) = put {
                 self.wire.out.cut(before);
@@ -51,6 +54,7 @@ impl Connection {
         let out = &mut self.wire.out;
         if format == CopyFormat::Binary {
             let open = out.begin(b'd');
+            out.raw().extend_from_slice(head.take().map_or(&[], <[u8; 19]>::as_slice));
             out.i16(-1);
             out.end(open);
         }
@@ -62,11 +66,6 @@ impl Connection {
 /// What stands before the rows.
 fn put_head(format: &CopyFormat, columns: &[Column], out: &mut Out) {
     match format {
-        CopyFormat::Binary => {
-            let open = out.begin(b'd');
-            out.raw().extend_from_slice(HEAD);
-            out.end(open);
-        }
         CopyFormat::Text { header: true, delimiter, .. } => {
             let open = out.begin(b'd');
             for (at, column) in columns.iter().enumerate() {

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Role,
     /// `GRANT` or `REVOKE`, of privileges or of a role.
     Grant,
+    /// One of a prepared transaction, of which there are none.
+    TwoPhase,
     /// One that sets something.
     Set,
     Other,
@@ -48,7 +50,7 @@ impl Kind {
             "BEGIN" => Self::Begin,
             "START" if is(second(), "TRANSACTION") => Self::Begin,
             "COMMIT" | "END" => match second() {
-                word if is(word, "PREPARED") => Self::Other,
+                word if is(word, "PREPARED") => Self::TwoPhase,
                 _ => Self::Commit,
             },
             "ROLLBACK" | "ABORT" => {
@@ -58,10 +60,11 @@ impl Kind {
                 }
                 match word {
                     word if is(word, "TO") => Self::RollbackTo,
-                    word if is(word, "PREPARED") => Self::Other,
+                    word if is(word, "PREPARED") => Self::TwoPhase,
                     _ => Self::Rollback,
                 }
             }
+            "PREPARE" if is(second(), "TRANSACTION") => Self::TwoPhase,
             "COPY" => Self::Copy,
             "DEALLOCATE" => Self::Deallocate,
             "DISCARD" => Self::Discard,
@@ -86,8 +89,8 @@ impl Kind {
 
     /// Whether it is one for the parser of SQL, and not for the protocol.
     pub(crate) fn is_parsed(self) -> bool {
-        use Kind::{Close, Declare, Discard, Empty, Fetch, Grant, Move, Role};
-        !matches!(self, Discard | Declare | Fetch | Move | Close | Role | Grant | Empty)
+        use Kind::{Close, Declare, Discard, Empty, Fetch, Grant, Move, Role, TwoPhase};
+        !matches!(self, Discard | Declare | Fetch | Move | Close | Role | Grant | TwoPhase | Empty)
     }
 
     /// Whether a failed transaction takes it.

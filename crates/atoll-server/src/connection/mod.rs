@@ -90,7 +90,7 @@ impl Rests for Connection {
     }
 
     fn has_news(&self) -> bool {
-        self.has_notifications() || self.client.is_terminated()
+        self.has_notifications() || self.client.is_terminated() || self.session.has_timed_out()
     }
 }
 
@@ -223,6 +223,10 @@ impl Connection {
     fn serve(&mut self) -> Result<After, Gone> {
         self.notifications();
         loop {
+            if self.session.has_timed_out() {
+                let message = "terminating connection due to idle-in-transaction timeout";
+                return Err(Gone::Told(report("25P03", message)));
+            }
             while let Some(frame) = self.wire.next()? {
                 if frame.kind == b'X' {
                     return Ok(After::End);
@@ -313,6 +317,8 @@ impl Connection {
             return Ok(());
         }
         self.is_skipping = true;
+        // Clients that wait for this answer send the Sync behind it.
+        self.wants_flush = true;
         Ok(())
     }
 

@@ -17,6 +17,8 @@ pub(crate) fn of_error(error: &SqlError, sql: &str, before: usize) -> Report {
         detail: error.detail().map(str::to_owned),
         hint: error.hint().map(str::to_owned),
         position: error.position().map(|(line, column)| before + character(sql, line, column)),
+        about: error.about().cloned().map(Box::new),
+        routine: None,
     }
 }
 

@@ -9,6 +9,7 @@ use atoll_sql::{QueryResult, QueryStream, SqlError};
 use super::report::{of_error, report};
 use crate::link::{Fault, Wire};
 use crate::values::{Cell, Column, Reader, columns_of, put_row};
+use crate::wire::out::Report;
 
 /// The rows that are left of a result.
 pub(crate) struct Rows {
@@ -109,7 +110,9 @@ impl Rows {
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Stopped, Fault> {
         if columns.len() != self.schema.fields().len() {
-            return Err(report("0A000", "cached plan must not change result type").into());
+            let routine = Some("RevalidateCachedQuery");
+            let told = report("0A000", "cached plan must not change result type");
+            return Err(Report { routine, ..told }.into());
         }
         let mut left = if most == 0 { u64::MAX } else { most };
         let stopped = self.send_some(columns, &mut left, &mut |cells| {

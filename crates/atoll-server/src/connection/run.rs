@@ -74,6 +74,11 @@ impl Connection {
             Kind::Fetch => return self.fetch(text),
             Kind::Move => return self.move_cursor(text).map(Ran::Done),
             Kind::Close => return self.close_cursor(text).map(Ran::Done),
+            Kind::TwoPhase => {
+                let hint = Some("transactions end by COMMIT or ROLLBACK".to_owned());
+                let report = report("55000", "prepared transactions are not supported");
+                return Err(Fault::Error(Report { hint, ..report }));
+            }
             Kind::Role => return self.change_role(text).map(Ran::Done),
             Kind::Grant => {
                 if let Some(tag) = self.change_members(text)? {

@@ -1,5 +1,7 @@
 //! Messages of the server, written one behind the other into a buffer.
 
+use atoll_sql::About;
+
 /// Fields of an error or a notice, without its severity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Report {
@@ -9,6 +11,10 @@ pub(crate) struct Report {
     pub(crate) hint: Option<String>,
     /// The character in the statement, from 1.
     pub(crate) position: Option<usize>,
+    /// What the constraint is of that a row would break.
+    pub(crate) about: Option<Box<About>>,
+    /// Where PostgreSQL would find the error: drivers tell by it that they have to prepare anew.
+    pub(crate) routine: Option<&'static str>,
 }
 
 /// How much a report matters.
@@ -135,6 +141,9 @@ impl Out {
         let is_error = matches!(severity, Severity::Fatal | Severity::Error);
         let open = self.begin(if is_error { b'E' } else { b'N' });
         let position = report.position.map(|position| position.to_string());
+        let about = report.about.as_deref();
+        let about =
+            |part: fn(&About) -> &Option<String>| about.and_then(|one| part(one).as_deref());
         for (code, text) in [
             (b'S', Some(severity.name())),
             (b'V', Some(severity.name())),
@@ -143,6 +152,11 @@ impl Out {
             (b'D', report.detail.as_deref()),
             (b'H', report.hint.as_deref()),
             (b'P', position.as_deref()),
+            (b's', about(|one| &one.schema)),
+            (b't', about(|one| &one.table)),
+            (b'c', about(|one| &one.column)),
+            (b'n', about(|one| &one.constraint)),
+            (b'R', report.routine),
         ] {
             if let Some(text) = text {
                 self.bytes.push(code);

@@ -44,6 +44,10 @@ impl Mailbox {
         self.count.load(Ordering::Acquire) == 0
     }
 
+    pub(crate) fn waker(&self) -> Option<Arc<Waker>> {
+        lock(&self.waker).clone()
+    }
+
     pub(crate) fn set_waker(&self, waker: Option<Arc<Waker>>) {
         *lock(&self.waker) = waker;
     }
@@ -108,8 +112,7 @@ impl Channels {
         }
         drop(listening);
         for mailbox in woken {
-            let waker = lock(&mailbox.waker).clone();
-            if let Some(wake) = waker {
+            if let Some(wake) = mailbox.waker() {
                 wake();
             }
         }

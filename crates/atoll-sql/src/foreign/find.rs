@@ -6,6 +6,7 @@ use atoll::{
     DataType, IndexSpec, Range, Schema, Table, Transaction, TxnResult, Value, Visit, Want,
 };
 
+use crate::about::About;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign_key::ForeignKey;
 use crate::literal::Literal;
@@ -251,7 +252,7 @@ impl Constraint {
         let message = format!(
             "insert or update on table \"{child}\" violates foreign key constraint \"{name}\""
         );
-        broken(message, detail)
+        self.broken(message, detail)
     }
 
     /// The error of a parent that goes while rows refer to it.
@@ -263,13 +264,15 @@ impl Constraint {
             self.key.table
         );
         let shown = self.parent.show(values);
-        broken(message, format!("Key {shown} is still referenced from table \"{child}\"."))
+        self.broken(message, format!("Key {shown} is still referenced from table \"{child}\"."))
     }
-}
 
-fn broken(message: String, detail: String) -> SqlError {
-    let error = SqlError::new(SqlErrorKind::Constraint, message);
-    error.with_cause(Cause::ForeignKeyViolation).with_detail(detail)
+    fn broken(&self, message: String, detail: String) -> SqlError {
+        SqlError::new(SqlErrorKind::Constraint, message)
+            .with_cause(Cause::ForeignKeyViolation)
+            .with_detail(detail)
+            .with_about(About::table(self.child.table.name()).constraint(&self.key.name))
+    }
 }
 
 impl Side {

@@ -26,7 +26,7 @@ use crate::set_config::SetConfig;
 use crate::short::explain;
 use crate::short::scalar::{Began, Surroundings};
 use crate::system;
-use crate::txn::read_only;
+use crate::txn::{Work, read_only};
 
 /// Rows that a query outside a transaction looks at before it is taken for a long one, which
 /// runs faster on a snapshot.
@@ -205,7 +205,7 @@ impl SqlSession {
         let inside = open.as_mut().filter(|open| !open.lets_queries_out());
         match &prepared.body {
             Body::NotShort(query)
-                if inside.is_some() && !system::stands_alone(&known.statement) =>
+                if inside.is_some() && !system::reads_no_table(&known.statement) =>
             {
                 Err(query.error())
             }
@@ -213,7 +213,7 @@ impl SqlSession {
             Body::Query(query) if query.lock.is_some() => {
                 let bound = (&*prepared, &around);
                 let ran = match open {
-                    Some(open) => open.run_bound(&db, bound, &interrupt, true)?,
+                    Some(open) => open.run_bound(&db, bound, &interrupt, Work::WRITES)?,
                     None if self.read_only => return Err(read_only()),
                     None => {
                         let mut alone = Alone { db: &db, kept, durability: None, read_only: false };
@@ -224,7 +224,8 @@ impl SqlSession {
             }
             Body::Query(query) => {
                 if let Some(open) = inside {
-                    let ran = open.run_bound(&db, (&prepared, &around), &interrupt, false)?;
+                    let bound = (&*prepared, &around);
+                    let ran = open.run_bound(&db, bound, &interrupt, Work::READS)?;
                     return Ok(Outcome::Rows(rows(ran, query)));
                 }
                 if prepared.goes_to_snapshot() || query.scans_a_large_table() {
@@ -252,8 +253,21 @@ impl SqlSession {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
         };
         let db = db.clone();
-        let ran = if let Some(open) = open {
-            open.run_bound(&db, (prepared, &around), &interrupt, true)?
+        let ran = if open.is_some() {
+            let rows = match &change.verb {
+                Verb::Insert { rows: Source::Query(delivery), .. }
+                    if delivery.short.is_err()
+                        && system::reads_no_table(&Statement::Query(delivery.query.clone())) =>
+                {
+                    Some(self.delivered(change, delivery, values)?)
+                }
+                _ => None,
+            };
+            let work = rows.as_deref().map_or(Work::WRITES, Work::inserts);
+            let Target::Database { open: Some(open), .. } = &mut self.target else {
+                return Err(SqlError::new(SqlErrorKind::ReadOnly, "the transaction has ended"));
+            };
+            open.run_bound(&db, (prepared, &around), &interrupt, work)?
         } else if self.read_only {
             return Err(read_only());
         } else {

@@ -26,8 +26,8 @@ impl SqlSession {
         self.context.member.iter().for_each(|member| member.set_number(number));
     }
 
-    /// Sets what is called when [`SqlSession::has_notifications`] becomes true, on the thread of
-    /// another session. It must not use this session, nor wait for anything.
+    /// Sets what is called when [`SqlSession::has_notifications`] or [`SqlSession::has_timed_out`]
+    /// becomes true, on another thread. It must not use this session, nor wait for anything.
     pub fn set_waker(&mut self, waker: Option<Arc<Waker>>) {
         if let Some(member) = &self.context.member {
             member.mailbox().set_waker(waker);

@@ -84,7 +84,7 @@ impl SqlSession {
         }
         let source = match &self.target {
             Target::Snapshot(snapshot) => Source::Snapshot(snapshot.clone()),
-            Target::Database { .. } if system::stands_alone(&statement) => {
+            Target::Database { .. } if system::reads_no_table(&statement) => {
                 Source::System(self.scope()?)
             }
             Target::Database { db, .. } => Source::Snapshot(db.snapshot()?),

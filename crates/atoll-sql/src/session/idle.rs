@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{SqlSession, Target};
 use crate::error::{Cause, SqlError, SqlErrorKind};
-use crate::idle::take;
+use crate::idle::{lock, take};
 use crate::prepared::cache::Shared;
 
 impl SqlSession {
@@ -26,14 +26,21 @@ impl SqlSession {
     /// A statement ends: the open transaction waits for the next one.
     pub(super) fn rest(&mut self) {
         let Some(limit) = self.settings.now().idle else { return };
+        let waker = self.context.member.as_ref().and_then(|member| member.mailbox().waker());
         let Target::Database { db, open } = &mut self.target else { return };
         if open.is_some()
             && let Some(idle) = Shared::of(db).idle_watch()
         {
             let slot = Arc::new(Mutex::new(open.take()));
-            idle.watch(&slot, limit);
+            idle.watch(&slot, limit, waker);
             self.resting = Some(slot);
         }
+    }
+
+    /// Whether the open transaction was rolled back because no statement came for too long. The
+    /// waker of the session is called when that happens ([`SqlSession::set_waker`]).
+    pub fn has_timed_out(&self) -> bool {
+        self.resting.as_ref().is_some_and(|slot| lock(slot).is_none())
     }
 
     /// A statement begins.

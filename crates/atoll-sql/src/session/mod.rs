@@ -282,6 +282,7 @@ impl SqlSession {
         let done = run(self).and_then(|done| self.keep_numbers().map(|()| done));
         let done = done.and_then(|done| self.set_noted().map(|()| done));
         let done = self.settle(done.is_ok()).and(done);
+        let done = done.map_err(|error| error.complete(|| Ok(self.scope()?.catalog)));
         if done.is_err() {
             self.context.forget_pending();
             drop(self.context.settings.take_changes());

@@ -98,7 +98,7 @@ impl SqlSession {
     /// What a query reads.
     pub(super) fn source(&self, statement: &Statement) -> Result<Source, SqlError> {
         match &self.target {
-            Target::Database { open, .. } if system::stands_alone(statement) => {
+            Target::Database { open, .. } if system::reads_no_table(statement) => {
                 open.as_ref().map_or(Ok(()), |open| open.check())?;
                 Ok(Source::System(self.scope()?))
             }

@@ -45,7 +45,7 @@ pub(crate) use self::provider::WithSystem;
 pub use self::serving::{
     ClientState, NamedSnapshot, Serving, SystemClient, SystemRole, SystemStatement,
 };
-pub(crate) use self::statement::{is_relation, is_used_apart_from_sequences, stands_alone};
+pub(crate) use self::statement::{is_relation, is_used_apart_from_sequences, reads_no_table};
 pub use self::tables::SYSTEM_TYPE;
 use crate::coordination::Together;
 use crate::error::SqlError;

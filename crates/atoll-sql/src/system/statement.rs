@@ -48,9 +48,10 @@ pub(crate) fn is_relation(name: &str) -> bool {
     (name.starts_with("pg_") || name.starts_with("atoll_")) && is_there(PG_CATALOG, name)
 }
 
-/// Whether a query reads nothing but the system, if it names it.
-pub(crate) fn stands_alone(statement: &Statement) -> bool {
-    if !matches!(statement, Statement::Query(_)) || !is_used(statement) {
+/// Whether a statement is a query that reads no table but those of the system: what it returns does
+/// not depend on what transactions have changed.
+pub(crate) fn reads_no_table(statement: &Statement) -> bool {
+    if !matches!(statement, Statement::Query(_)) {
         return false;
     }
     let mut local = Locals(Vec::new());

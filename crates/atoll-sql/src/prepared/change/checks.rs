@@ -7,6 +7,7 @@ use sqlparser::ast::{Expr, Ident};
 
 use super::given_rows;
 use super::target::{named, relation, select};
+use crate::about::About;
 use crate::declared::domain::Domain;
 use crate::declared::{Declared, expression};
 use crate::error::{Cause, SqlError, SqlErrorKind};
@@ -62,7 +63,9 @@ impl Checks {
             "a row of table \"{}\" would violate the check constraint \"{name}\"",
             table.name()
         );
-        Err(SqlError::new(SqlErrorKind::Constraint, message).with_cause(Cause::CheckViolation))
+        Err(SqlError::new(SqlErrorKind::Constraint, message)
+            .with_cause(Cause::CheckViolation)
+            .with_about(About::table(table.name()).constraint(name)))
     }
 }
 

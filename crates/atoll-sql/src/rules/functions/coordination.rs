@@ -1,13 +1,15 @@
-//! The functions of advisory locks and of `NOTIFY`, for the session of the running statement
+//! The functions of advisory locks, of `NOTIFY` and of waiting, for the session of the running statement
 //! (`CONTEXT-1`).
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::kind::Kind::{Bool, Int32, Int64, Text};
+use super::kind::Kind::{Bool, Float64, Int32, Int64, Interval, Text};
 use super::{Function, Gives, Nulls, Overload, Run, strict};
 use crate::coordination::advisory::{Key, Mode};
 use crate::coordination::member::Scope;
 use crate::error::{SqlError, SqlErrorKind};
+use crate::interrupt::PERIOD;
 use crate::literal::Literal;
 use crate::sequence::context::{self, Context};
 
@@ -37,6 +39,8 @@ pub(super) const LOCKS: &[Function] = locks! {
 };
 
 pub(super) const FUNCTIONS: &[Function] = &[
+    Function { name: "pg_sleep", overloads: &[strict(&[Float64], Text, sleep)] },
+    Function { name: "pg_sleep_for", overloads: &[strict(&[Interval], Text, sleep)] },
     Function { name: "pg_advisory_unlock_all", overloads: &[plain(&[], Text, unlock_all)] },
     Function { name: "pg_notify", overloads: &[plain(&[Text, Text], Text, notify)] },
 ];
@@ -116,6 +120,25 @@ fn unlock_all(_: &[Literal]) -> Result<Literal, SqlError> {
     let context = context()?;
     context.member.iter().for_each(|member| member.unlock_all());
     Ok(nothing())
+}
+
+/// Waits for so many seconds, or for an interval.
+fn sleep(arguments: &[Literal]) -> Result<Literal, SqlError> {
+    let seconds = match arguments.first() {
+        Some(Literal::Float(seconds)) => *seconds,
+        Some(Literal::Interval(interval)) => interval.span() as f64 / 1e9,
+        _ => 0.0,
+    };
+    let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+    let (began, interrupt) = (Instant::now(), context()?.interrupt());
+    loop {
+        let left = time.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Ok(nothing());
+        }
+        std::thread::sleep(left.min(PERIOD));
+        interrupt.check_now()?;
+    }
 }
 
 fn notify(arguments: &[Literal]) -> Result<Literal, SqlError> {
