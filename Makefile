@@ -29,7 +29,7 @@ AGAINST ?= atoll
 export ATOLL_SKIPPED := $(abspath $(TARGET))/skipped-tests.txt
 
 .PHONY: run test forget-skipped setup build release wheel check test-lower test-upper test-python \
-  test-differential differential dumps clients postgres loom fuzz torture clean
+  test-differential differential dumps clients postgres browser loom fuzz torture clean
 
 run:
 	@scripts/built.sh $(TARGET)/release/atoll $(MAKE) --no-print-directory build wheel
@@ -95,7 +95,7 @@ test-upper: setup
 	@echo "== testing SQL and the command line"
 	cargo test --locked --release $(UPPER)
 
-test-python: wheel postgres
+test-python: wheel postgres browser
 	@echo "== testing the Python package, and the server with clients of PostgreSQL"
 	cargo build --locked --release -p atoll-cli
 	$(PYTHON) -m pytest -q -rs python/tests
@@ -126,6 +126,9 @@ differential: wheel postgres
 
 postgres: setup
 	@scripts/setup.sh postgres
+
+browser: setup
+	@scripts/setup.sh browser
 
 clean:
 	cargo clean

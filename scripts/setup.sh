@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building, running and testing need and the machine lacks: a C compiler (two
 # dependencies are in C) and a Python environment in .venv; with the word `postgres` PostgreSQL as
-# well, whose answers SQL is compared with. Prints what it does; quiet when there is nothing to do.
+# well, whose answers SQL is compared with, and with `browser` one that tests look at the console
+# with. Prints what it does; quiet when there is nothing to do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -46,4 +47,9 @@ fi
 if [ "${1:-}" = postgres ] && ! command -v initdb >/dev/null &&
   ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
   install_packages postgresql
+fi
+
+if [ "${1:-}" = browser ] && ! command -v chromium >/dev/null; then
+  # Some systems have it under another name, or not at all: the tests that need it are skipped then.
+  (install_packages chromium) || say "there is no chromium: tests of the console are skipped"
 fi

@@ -28,6 +28,18 @@ def program(name):
     return found
 
 
+def certificate(folder):
+    """A certificate for localhost and its key, by openssl."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("openssl makes no certificate here")
+    key.chmod(0o600)
+    return cert, key
+
+
 class Serving:
     """A server in a process of its own, with its folders below `folder`."""
 

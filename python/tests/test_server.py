@@ -12,7 +12,7 @@ import uuid
 import psycopg
 import pytest
 from psycopg import sql
-from server_process import Serving, atoll
+from server_process import Serving, atoll, certificate
 
 import atolldb
 
@@ -210,18 +210,6 @@ def test_passwords_are_proved_on_tcp(server, tmp_path):
     assert (data / "roles").stat().st_mode & 0o777 == 0o600
     others = [path for path in data.rglob("*") if path.is_file() and path.name != "roles"]
     assert others and not any(b"SCRAM" in path.read_bytes() for path in others)
-
-
-def certificate(folder):
-    """A certificate for localhost and its key, by openssl."""
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command += ["-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("openssl makes no certificate here")
-    key.chmod(0o600)
-    return cert, key
 
 
 def test_connections_are_encrypted(tmp_path):

@@ -19,6 +19,7 @@ mod activity;
 mod auth;
 mod clients;
 mod connection;
+mod console;
 mod link;
 mod listen;
 mod log;

@@ -36,6 +36,11 @@ pub struct ServerOptions {
     pub log: LogOptions,
     /// The address at which Prometheus gets metrics; `None` for no such endpoint.
     pub metrics: Option<SocketAddr>,
+    /// The address of the web console; `None` for no console. Without TLS it must be one of this
+    /// machine.
+    pub console: Option<SocketAddr>,
+    /// Names under which browsers may reach the console, besides its address.
+    pub console_hosts: Vec<String>,
 }
 
 impl Default for ServerOptions {
@@ -53,6 +58,8 @@ impl Default for ServerOptions {
             shutdown_time: Duration::from_secs(10),
             log: LogOptions::default(),
             metrics: None,
+            console: None,
+            console_hosts: Vec::new(),
         }
     }
 }

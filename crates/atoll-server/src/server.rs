@@ -12,6 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::auth::{Roles, RolesError};
 use crate::connection::{self, Connection};
+use crate::console::Console;
 use crate::listen::{ListenError, Listener};
 use crate::options::ServerOptions;
 use crate::prometheus::Endpoint;
@@ -57,6 +58,17 @@ pub enum ServerError {
         /// The error of the system.
         source: io::Error,
     },
+    /// The address of the console is taken, or is none of this machine.
+    #[error("cannot listen on {address} for the console: {source}")]
+    Console {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// Passwords and data would pass between machines in the clear.
+    #[error("a console at {0} is reached by other machines, and there is no certificate")]
+    ConsolePlaintext(SocketAddr),
     /// The system refuses a thread or a descriptor.
     #[error("the server cannot start: {0}")]
     System(#[from] io::Error),
@@ -78,6 +90,12 @@ impl ServerError {
             Self::Metrics { .. } => Some(
                 "--metrics takes a free address of this machine, such as 127.0.0.1:9187".into(),
             ),
+            Self::Console { .. } => Some(
+                "--console takes a free address of this machine, such as 127.0.0.1:8432".into(),
+            ),
+            Self::ConsolePlaintext(_) => Some(
+                "give --tls-cert and --tls-key, or an address such as 127.0.0.1:8432".to_owned(),
+            ),
             Self::System(_) => None,
         }
     }
@@ -90,6 +108,7 @@ pub struct Server {
     listeners: Arc<Vec<Listener>>,
     thread: Option<JoinHandle<()>>,
     endpoint: Option<Endpoint>,
+    console: Option<Console>,
 }
 
 impl Server {
@@ -111,6 +130,11 @@ impl Server {
         {
             return Err(ServerError::Plaintext(*open));
         }
+        if let Some(address) = options.console.filter(|address| !address.ip().is_loopback())
+            && tls.is_none()
+        {
+            return Err(ServerError::ConsolePlaintext(address));
+        }
         raise_files(options.connections_max)?;
         let roles = Roles::open(roles)?;
         let listeners = Arc::new(Listener::all(&options)?);
@@ -119,6 +143,10 @@ impl Server {
             Endpoint::listen(address).map_err(|source| ServerError::Metrics { address, source })
         });
         let endpoint = endpoint.transpose()?;
+        let console = options.console.map(|address| {
+            Console::listen(address).map_err(|source| ServerError::Console { address, source })
+        });
+        let console = console.transpose()?;
         let shared = Arc::new(Shared::new(db, name.to_owned(), options, (roles, tls)));
         let thread = {
             let (shared, reactor) = (Arc::clone(&shared), Arc::clone(&reactor));
@@ -126,9 +154,19 @@ impl Server {
             let work = move || serve(&shared, &reactor, &listeners);
             Builder::new().name("atoll-server".into()).spawn(work)?
         };
-        let mut server = Self { shared, reactor, listeners, thread: Some(thread), endpoint: None };
+        let mut server = Self {
+            shared,
+            reactor,
+            listeners,
+            thread: Some(thread),
+            endpoint: None,
+            console: None,
+        };
         if let Some(listener) = endpoint {
             server.endpoint = Some(Endpoint::start(listener, &server.shared)?);
+        }
+        if let Some(listener) = console {
+            server.console = Some(Console::start(listener, &server.shared)?);
         }
         Ok(server)
     }
@@ -136,6 +174,11 @@ impl Server {
     /// The address of the metrics, if there is one.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.endpoint.as_ref().map(|endpoint| endpoint.address)
+    }
+
+    /// The address of the console for a browser, if there is one.
+    pub fn console(&self) -> Option<String> {
+        self.console.as_ref().map(Console::url)
     }
 
     /// The Unix socket, if there is one.
@@ -159,6 +202,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.begin_end();
         drop(self.endpoint.take());
+        drop(self.console.take());
         for connection in self.reactor.close() {
             connection::resume(connection, &self.shared, &self.reactor);
         }

@@ -4,7 +4,7 @@
 //! asks now and then whether to go on.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -87,6 +87,15 @@ impl Socket {
             Ok((_, count)) => count == 0,
             Err(error) => !matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
         }
+    }
+
+    /// Tells the client that nothing more is written.
+    pub(crate) fn end_writes(&self) {
+        // A client that has gone is told nothing.
+        let _ = match self {
+            Self::Tcp(socket) => socket.shutdown(Shutdown::Write),
+            Self::Unix(socket) => socket.shutdown(Shutdown::Write),
+        };
     }
 
     /// Whether it is on this machine and not on a network.

@@ -328,6 +328,12 @@ fn options(text: &str) -> Result<Vec<(String, String)>, Gone> {
     Ok(settings)
 }
 
+/// How many clients there may be for one of this role to be let in.
+pub(crate) fn connections_for(shared: &Shared, role: &Role) -> usize {
+    let all = shared.options.connections_max;
+    if role.is_superuser { all } else { all.saturating_sub(RESERVED) }
+}
+
 /// Gives a client that is known a place.
 fn admit(
     wire: Wire,
@@ -336,8 +342,7 @@ fn admit(
     said: Introduction,
     role: &Role,
 ) -> Option<Admitted> {
-    let all = shared.options.connections_max;
-    let most = if role.is_superuser { all } else { all.saturating_sub(RESERVED) };
+    let most = connections_for(shared, role);
     if said.database != shared.name {
         let message = format!("database \"{}\" does not exist", said.database);
         let hint = Some(format!("the name of the database is \"{}\"", shared.name));

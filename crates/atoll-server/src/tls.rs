@@ -17,6 +17,8 @@ use crate::auth::own_user;
 
 /// What the protocol is called where TLS begins without a request.
 const PROTOCOL: &[u8] = b"postgresql";
+/// What browsers call theirs.
+const HTTP: &[u8] = b"http/1.1";
 
 /// Where the certificate and the key of a server are.
 #[derive(Debug, Clone)]
@@ -114,6 +116,13 @@ impl Tls {
             .map_err(mismatch)?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(Self(Arc::new(config)))
+    }
+
+    /// The same certificate for browsers.
+    pub(crate) fn for_browsers(&self) -> Self {
+        let mut config = (*self.0).clone();
+        config.alpn_protocols = vec![HTTP.to_vec()];
+        Self(Arc::new(config))
     }
 
     /// The server's side of an encrypted connection.

@@ -80,6 +80,15 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
 
+    /// Address and port of the web console; without a certificate one of this machine, such as
+    /// 127.0.0.1:8432 [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub console: Option<SocketAddr>,
+
+    /// Name under which browsers reach the console, such as db.example.org; may be given again
+    #[arg(long = "console-host", value_name = "NAME", requires = "console")]
+    pub console_host: Vec<String>,
+
     /// The log.
     #[command(flatten)]
     pub log: ServerLogArgs,

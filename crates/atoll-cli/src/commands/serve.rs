@@ -37,6 +37,9 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, output: &mut Output) -> Result
     if let Some(address) = server.metrics() {
         say(&format!("metrics at http://{address}/metrics"));
     }
+    if let Some(url) = server.console() {
+        say(&format!("console at {url}"));
+    }
     let places = places.join(" and ");
     tracing::info!(name, places, "listening");
     output.line(&format!("listening on {places}"))?;
@@ -95,6 +98,8 @@ fn options(args: &ServeArgs, global: &GlobalArgs) -> Result<ServerOptions> {
         authentication_time: args.authentication_timeout,
         log: logging::options(&args.log),
         metrics: args.metrics,
+        console: args.console,
+        console_hosts: args.console_host.clone(),
         ..ServerOptions::default()
     })
 }

@@ -34,6 +34,8 @@ struct Server {
     max_connections: Option<Checked<Connections>>,
     authentication_timeout: Option<Checked<Time>>,
     metrics: Option<SocketAddr>,
+    console: Option<SocketAddr>,
+    console_host: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

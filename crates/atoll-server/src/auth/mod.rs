@@ -10,4 +10,5 @@ mod users;
 
 pub use roles::RolesError;
 pub(crate) use roles::{Role, RoleChange, Roles};
+pub(crate) use scram::{Verifier, is_password};
 pub(crate) use users::{name_of, own_user};

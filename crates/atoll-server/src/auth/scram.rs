@@ -119,11 +119,34 @@ impl Verifier {
         )
     }
 
+    /// Whether it is that of a password.
+    fn is_of(&self, password: &str) -> bool {
+        let other = Self::with_salt(password, self.salt.clone(), self.iterations);
+        are_equal(&other.stored_key, &self.stored_key)
+    }
+
     /// A verifier that no password has, the same for a name each time.
     fn of_nothing(name: &str, secret: &[u8]) -> Self {
         let salt = hmac_of(secret, name.as_bytes())[..SALT_BYTES].to_vec();
         let (stored_key, server_key) = ([0; KEY_BYTES], [0; KEY_BYTES]);
         Self { iterations: ITERATIONS, salt, stored_key, server_key }
+    }
+}
+
+/// Whether a password that was sent itself is that of a role. It takes as long for a role that does
+/// not exist.
+pub(crate) fn is_password(
+    password: &str,
+    name: &str,
+    verifier: Option<&Verifier>,
+    secret: &[u8],
+) -> bool {
+    match verifier {
+        Some(verifier) => verifier.is_of(password),
+        None => {
+            Verifier::of_nothing(name, secret).is_of(password);
+            false
+        }
     }
 }
 
@@ -266,6 +289,16 @@ mod tests {
         assert_eq!(Verifier::of_text(&verifier.to_text()), Some(verifier));
         for text in ["", "SCRAM-SHA-256$", "SCRAM-SHA-256$0:YQ==$YQ==:YQ==", "md5abc"] {
             assert_eq!(Verifier::of_text(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_checked_against_its_verifier() {
+        let verifier = Verifier::of_password("gehĕim").unwrap();
+        assert!(is_password("gehĕim", "ann", Some(&verifier), b""));
+        for (password, verifier) in [("geheim", Some(&verifier)), ("", Some(&verifier)), ("", None)]
+        {
+            assert!(!is_password(password, "ann", verifier, b""), "{password}");
         }
     }
 

@@ -135,6 +135,20 @@ impl Rows {
         self.send_some(columns, &mut all, put).map(drop)
     }
 
+    /// Passes so many rows at most to `put`.
+    ///
+    /// # Errors
+    /// Those of the query and of `put`.
+    pub(crate) fn some(
+        &mut self,
+        columns: &[Column],
+        most: u64,
+        put: Put<'_>,
+    ) -> Result<Stopped, Fault> {
+        let mut left = most;
+        self.send_some(columns, &mut left, put)
+    }
+
     /// Passes over so many rows at most, 0 for all.
     ///
     /// # Errors

@@ -11,6 +11,7 @@
 
 pub(crate) mod redact;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use atoll_sql::Literal;
@@ -161,6 +162,19 @@ pub(crate) fn refused(role: &str, address: &str, gone: &Gone) {
     let Gone::Told(report) = gone else { return };
     let sqlstate = report.state;
     warn!(role, address, sqlstate, error = report.message, "client refused");
+}
+
+/// A role has logged in at the console.
+pub(crate) fn console_entered(role: &str, address: &SocketAddr) {
+    let address = address.to_string();
+    info!(role, address, "logged in at the console");
+}
+
+/// A role was not let in at the console.
+pub(crate) fn console_refused(role: &str, address: &SocketAddr, too_many: bool) {
+    let address = address.to_string();
+    let error = if too_many { "too many attempts" } else { "wrong role or password" };
+    warn!(role, address, error, "login at the console refused");
 }
 
 /// A connection ends, and its client is told why.

@@ -10,4 +10,4 @@ mod text;
 pub(crate) use cell::{Cell, Reader};
 pub(crate) use columns::{Column, columns_of, format_of, put_description, put_row, put_value};
 pub(crate) use parameters::parameter;
-pub(crate) use text::put as put_text;
+pub(crate) use text::{put as put_text, put_vector};

@@ -4,6 +4,7 @@
 
 mod abuse;
 mod client;
+mod console;
 mod copy;
 mod extended;
 mod logins;
@@ -30,6 +31,7 @@ pub(crate) struct Served {
     folder: TempDir,
     pub(crate) port: u16,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) console: Option<String>,
 }
 
 impl Served {
@@ -64,7 +66,8 @@ impl Served {
         let roles = folder.path().join("roles");
         let server = Server::start(db, name, Some(&roles), options).unwrap();
         let (port, metrics) = (server.addresses()[0].port(), server.metrics());
-        Self { server: Some(server), folder, port, metrics }
+        let console = server.console();
+        Self { server: Some(server), folder, port, metrics, console }
     }
 
     /// The runtime directory of a published one.
