@@ -123,8 +123,7 @@ pub(super) fn table(session: &mut SqlSession, oid: u32) -> Map<String, Value> {
     );
     let indexes = format!(
         "SELECT c.relname AS name, i.indisprimary AS is_primary, i.indisunique AS is_unique, \
-         pg_get_indexdef(i.indexrelid) AS definition, \
-         pg_relation_size(i.indexrelid) AS bytes \
+         pg_get_indexdef(i.indexrelid) AS definition \
          FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
          WHERE i.indrelid = {oid} ORDER BY i.indisprimary DESC, c.relname"
     );

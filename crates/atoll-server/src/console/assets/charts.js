@@ -4,7 +4,7 @@ import { make, say } from "/page.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const COLORS = 8;
-const EDGE = { left: 56, right: 10, top: 10, bottom: 22 };
+const EDGE = { left: 58, right: 10, top: 10, bottom: 22 };
 
 export const color = (at) => `s${(at % COLORS) + 1}`;
 
@@ -15,17 +15,22 @@ function draw(name, attributes, text) {
   return element;
 }
 
-/** Round marks between two values, about so many. */
-export function marks(low, high, about) {
+/** Round marks between two values, about so many; those of bytes are powers of two. */
+function marks(low, high, about, binary = false) {
   if (!(high > low)) return [low];
   const rough = (high - low) / about;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 2.5, 5].find((one) => one * power >= rough) ?? 10);
+  const step = binary
+    ? 2 ** Math.ceil(Math.log2(rough))
+    : power * ([1, 2, 2.5, 5].find((one) => one * power >= rough) ?? 10);
   const first = Math.ceil(low / step - 1e-9);
   const all = [];
   for (let at = first; at * step <= high + step * 1e-9; at += 1) all.push(at * step);
   return all;
 }
+
+/** A text of a number without zeros behind its point. */
+const short = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "").replace(/^0 .*/, "0");
 
 /** The line through points, broken where one is null. */
 function path(points) {
@@ -53,8 +58,8 @@ function onWidth(element, call) {
 /** A chart of the last minutes. */
 export class TimeChart {
   /** `stacked` areas or lines; `format` makes texts of values. */
-  constructor(box, { format, stacked = false, seconds, name, floor = 0 }) {
-    Object.assign(this, { box, format, stacked, seconds, name, floor });
+  constructor(box, { format, stacked = false, seconds, name, floor = 0, binary = false }) {
+    Object.assign(this, { box, format, stacked, seconds, name, floor, binary });
     this.svg = draw("svg", { role: "img" });
     this.legend = make("ul", { class: "legend" });
     box.replaceChildren(this.svg, this.legend);
@@ -96,12 +101,12 @@ export class TimeChart {
     const high = Math.max(...tops, this.floor, 1e-9) * 1.06;
     const y = (value) => bottom - (value / high) * (bottom - EDGE.top);
     const parts = [];
-    for (const mark of marks(0, high, 4)) {
+    for (const mark of marks(0, high, 4, this.binary)) {
       const at = Math.round(y(mark)) + 0.5;
       parts.push(draw("line", { class: "grid", x1: EDGE.left, x2: right, y1: at, y2: at }));
-      parts.push(draw("text", { x: EDGE.left - 8, y: at + 4, "text-anchor": "end" }, this.format(mark)));
+      parts.push(draw("text", { x: EDGE.left - 8, y: at + 4, "text-anchor": "end" }, short(this.format(mark))));
     }
-    for (let ago = this.seconds; ago >= 0; ago -= 60) {
+    for (let ago = 0; ago <= this.seconds; ago += width < 460 ? 120 : 60) {
       const text = ago === 0 ? "now" : `−${ago / 60} min`;
       const anchor = ago === 0 ? "end" : ago === this.seconds ? "start" : "middle";
       parts.push(draw("text", { x: x(end - ago), y: height - 5, "text-anchor": anchor }, text));
@@ -207,7 +212,7 @@ export function resultChart(box, { labels, across, names, values, bars, format, 
     for (const mark of marks(from, to, 5)) {
       const at = Math.round(y(mark)) + 0.5;
       parts.push(draw("line", { class: "grid", x1: EDGE.left, x2: right, y1: at, y2: at }));
-      parts.push(draw("text", { x: EDGE.left - 8, y: at + 4, "text-anchor": "end" }, format(mark)));
+      parts.push(draw("text", { x: EDGE.left - 8, y: at + 4, "text-anchor": "end" }, short(format(mark))));
     }
     const slot = (right - EDGE.left) / Math.max(labels.length, 1);
     const middle = (at) => EDGE.left + (at + 0.5) * slot;
@@ -244,7 +249,9 @@ export function resultChart(box, { labels, across, names, values, bars, format, 
     const every = Math.max(1, Math.ceil((longest * 7 + 12) / slot));
     for (let at = 0; at < labels.length; at += every) {
       const label = labels[at].length > 16 ? `${labels[at].slice(0, 15)}…` : labels[at];
-      parts.push(draw("text", { x: x(at), y: height - 5, "text-anchor": "middle" }, label));
+      const half = label.length * 3.3;
+      const place = Math.max(half, Math.min(x(at), width - half));
+      parts.push(draw("text", { x: place.toFixed(1), y: height - 5, "text-anchor": "middle" }, label));
     }
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.replaceChildren(...parts);

@@ -9,8 +9,12 @@ const PAGES = ["overview", "activity", "statements", "tables", "query"];
 const SHOWN = 300;
 const PERIOD = 1;
 const SELDOM = 10;
-/** Seconds over which durations are counted, and after which two samples have a gap. */
+/**
+ * Seconds over which durations are counted, and times of components, which are those of one
+ * transaction in many; and after which two samples have a gap.
+ */
 const WINDOW = 5;
+const WINDOW_OF_SAMPLES = 30;
 const GAP = 10;
 
 let me;
@@ -99,7 +103,7 @@ const charts = {
   throughput: new TimeChart(byId("chart-throughput"), { format: count, seconds: SHOWN, name: "Transactions per second", floor: 10 }),
   latency: new TimeChart(byId("chart-latency"), { format: duration, seconds: SHOWN, name: "Duration of statements", floor: 0.0001 }),
   time: new TimeChart(byId("chart-time"), { format: percent, stacked: true, seconds: SHOWN, name: "Time of transactions by component", floor: 0.01 }),
-  memory: new TimeChart(byId("chart-memory"), { format: bytes, stacked: true, seconds: SHOWN, name: "Memory", floor: 1 << 20 }),
+  memory: new TimeChart(byId("chart-memory"), { format: bytes, stacked: true, seconds: SHOWN, name: "Memory", floor: 1 << 20, binary: true }),
 };
 
 const sum = (values) => values.reduce((all, one) => all + one, 0);
@@ -116,15 +120,15 @@ function between(before, after) {
 }
 
 /** The sample at the beginning of the window before another. */
-function windowBefore(at) {
+function windowBefore(at, seconds) {
   let before = samples[at];
-  for (let i = at; i >= 0 && samples[at].now - samples[i].now <= WINDOW; i -= 1) before = samples[i];
+  for (let i = at; i >= 0 && samples[at].now - samples[i].now <= seconds; i -= 1) before = samples[i];
   return before;
 }
 
 /** The share of each component in the time of the transactions that were measured. */
 function shares(at) {
-  const before = windowBefore(at);
+  const before = windowBefore(at, WINDOW_OF_SAMPLES);
   const parts = samples[at].parts.map((seconds, i) => Math.max(0, seconds - before.parts[i]));
   const all = sum(parts);
   return parts.map((part) => (all > 0 ? part / all : null));
@@ -147,7 +151,7 @@ function quantile(ends, counts, share) {
 
 /** Durations of the statements that ended in the window before a sample. */
 function latency(at) {
-  const [before, after] = [windowBefore(at), samples[at]];
+  const [before, after] = [windowBefore(at, WINDOW), samples[at]];
   const counts = after.counts.map((all, i) => all - before.counts[i]);
   const all = sum(counts);
   if (all <= 0 || counts.some((one) => one < 0)) return [null, null, null];
@@ -164,7 +168,7 @@ function sample(overview) {
     now: overview.now,
     commits: database.xact_commit ?? 0,
     aborts: database.xact_rollback ?? 0,
-    names: overview.time.map(({ component }) => component),
+    names: overview.time.map(({ component }) => component.replaceAll("_", " ")),
     parts: overview.time.map(({ seconds }) => seconds),
     counts: overview.durations.counts,
     ends_s: overview.durations.ends_s,
@@ -225,8 +229,8 @@ function ranges(cpus) {
 }
 
 const parts = new Table(byId("parts"), [
-  { title: "What", cell: ({ name }) => name },
-  { title: "", number: true, cell: ({ text }) => text },
+  { title: "Use", cell: ({ name }) => name },
+  { title: "Size or count", number: true, cell: ({ text }) => text },
 ], { key: ({ name }) => name, empty: "Nothing yet." });
 
 const mayEnd = (client) => me.is_superuser || client.usename === me.role;
@@ -262,11 +266,11 @@ function codeIn(get) {
 
 const activity = new Table(byId("activity"), [
   { title: "Client", cell: ({ pid }) => String(pid) },
-  { title: "Role", cell: ({ usename }) => usename },
-  { title: "Program", cell: ({ application_name }) => application_name || "–" },
-  { title: "From", cell: ({ client_addr }) => client_addr ?? "socket" },
+  { title: "Role", minor: true, cell: ({ usename }) => usename },
+  { title: "Program", minor: true, cell: ({ application_name }) => application_name || "–" },
+  { title: "From", minor: true, cell: ({ client_addr }) => client_addr ?? "socket" },
   { title: "State", cell: stateOf },
-  { title: "Transaction", number: true, cell: ({ xact_s }) => duration(xact_s) },
+  { title: "Transaction", number: true, minor: true, cell: ({ xact_s }) => duration(xact_s) },
   { title: "Statement", kind: "text", cell: codeIn(({ query: sql }) => sql) },
   {
     title: "",
@@ -302,10 +306,10 @@ const statements = new Table(byId("statements"), [
   },
   { title: "Calls", number: true, cell: ({ calls }) => count(calls) },
   { title: "Mean", number: true, cell: ({ mean_exec_time }) => duration(mean_exec_time / 1e3) },
-  { title: "Least", number: true, cell: ({ min_exec_time }) => duration(min_exec_time / 1e3) },
-  { title: "Most", number: true, cell: ({ max_exec_time }) => duration(max_exec_time / 1e3) },
-  { title: "Rows", number: true, cell: ({ rows }) => count(rows) },
-  { title: "Errors", number: true, cell: ({ errors }) => count(errors) },
+  { title: "Least", number: true, minor: true, cell: ({ min_exec_time }) => duration(min_exec_time / 1e3) },
+  { title: "Most", number: true, minor: true, cell: ({ max_exec_time }) => duration(max_exec_time / 1e3) },
+  { title: "Rows", number: true, minor: true, cell: ({ rows }) => count(rows) },
+  { title: "Errors", number: true, minor: true, cell: ({ errors }) => count(errors) },
 ], { key: ({ at }) => at, empty: "No statement has run." });
 
 const KINDS = { r: "table", v: "view", m: "materialized view" };
@@ -333,7 +337,6 @@ const columns = new Table(byId("columns"), [
 const indexes = new Table(byId("indexes"), [
   { title: "Index", cell: ({ name }) => name },
   { title: "", cell: ({ is_primary, is_unique }) => (is_primary ? "primary key" : is_unique ? "unique" : "") },
-  { title: "Size", number: true, cell: ({ bytes: size }) => bytes(size) },
   { title: "Definition", kind: "text", cell: codeIn(({ definition }) => definition) },
 ], { key: ({ name }) => name, empty: "None." });
 
@@ -383,7 +386,7 @@ function showParts(log) {
 const PARTS = {
   tables: "tables", indexes: "indexes", heap: "heap", headers: "row headers",
   kept: "kept for snapshots", free: "free segments", heap_free: "free heap",
-  process: "the whole process", rest: "rest of the process", store_committed: "committed", store_limit: "limit",
+  process: "the whole process", rest: "rest of the process", store_committed: "committed by the store", store_limit: "limit of the store",
   copied_on_write: "copied on write",
 };
 const IN_CHART = ["tables", "indexes", "headers", "heap", "kept", "free", "rest"];

@@ -91,11 +91,14 @@ export function age(value) {
   return minutes ? `${minutes} min ${whole % 60} s` : `${whole} s`;
 }
 
+const kindOf = ({ number, kind, minor }) =>
+  [number && "number", kind, minor && "minor"].filter(Boolean).join(" ");
+
 /**
  * A table that changes in place: rows keep their elements, so that focus and selection stay.
  *
- * A column has a `title`, `number` if it is one, and `cell(row, td)`, which returns a text, or
- * fills the cell itself and returns undefined.
+ * A column has a `title`, `number` if it is one, `minor` if a phone need not show it, and
+ * `cell(row, td)`, which returns a text, or fills the cell itself and returns undefined.
  */
 export class Table {
   constructor(table, columns, { key, empty }) {
@@ -104,8 +107,7 @@ export class Table {
     this.empty = empty;
     this.rows = new Map();
     this.body = make("tbody");
-    const heads = columns.map(({ title, number }) =>
-      make("th", { scope: "col", class: number ? "number" : "" }, title ?? ""));
+    const heads = columns.map((column) => make("th", { scope: "col", class: kindOf(column) }, column.title));
     table.replaceChildren(make("thead", {}, make("tr", {}, ...heads)), this.body);
   }
 
@@ -141,8 +143,7 @@ export class Table {
   }
 
   #line() {
-    const cells = this.columns.map(({ number, kind }) =>
-      make("td", { class: number ? "number" : kind ?? "" }));
+    const cells = this.columns.map((column) => make("td", { class: kindOf(column) }));
     return make("tr", {}, ...cells);
   }
 
