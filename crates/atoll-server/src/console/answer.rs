@@ -52,7 +52,7 @@ pub(super) struct Problem {
 
 impl From<Report> for Problem {
     fn from(report: Report) -> Self {
-        let Report { state, message, detail, hint, position } = report;
+        let Report { state, message, detail, hint, position, .. } = report;
         Self { state, message, detail, hint, position }
     }
 }

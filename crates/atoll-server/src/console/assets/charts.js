@@ -247,10 +247,13 @@ export function resultChart(box, { labels, across, names, values, bars, format, 
     // So many labels as have room.
     const longest = Math.max(...labels.map((label) => Math.min(label.length, 16)), 1);
     const every = Math.max(1, Math.ceil((longest * 7 + 12) / slot));
+    let free = 0;
     for (let at = 0; at < labels.length; at += every) {
       const label = labels[at].length > 16 ? `${labels[at].slice(0, 15)}…` : labels[at];
       const half = label.length * 3.3;
       const place = Math.max(half, Math.min(x(at), width - half));
+      if (place - half < free) continue;
+      free = place + half + 8;
       parts.push(draw("text", { x: place.toFixed(1), y: height - 5, "text-anchor": "middle" }, label));
     }
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
