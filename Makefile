@@ -29,7 +29,7 @@ AGAINST ?= atoll
 export ATOLL_SKIPPED := $(abspath $(TARGET))/skipped-tests.txt
 
 .PHONY: run test forget-skipped setup build release wheel check test-lower test-upper test-python \
-  test-differential differential dumps clients postgres browser loom fuzz torture clean
+  test-console test-differential differential dumps clients postgres browser loom fuzz torture clean
 
 run:
 	@scripts/built.sh $(TARGET)/release/atoll $(MAKE) --no-print-directory build wheel
@@ -95,10 +95,16 @@ test-upper: setup
 	@echo "== testing SQL and the command line"
 	cargo test --locked --release $(UPPER)
 
-test-python: wheel postgres browser
+test-python: wheel postgres
 	@echo "== testing the Python package, and the server with clients of PostgreSQL"
 	cargo build --locked --release -p atoll-cli
-	$(PYTHON) -m pytest -q -rs python/tests
+	$(PYTHON) -m pytest -q -rs python/tests --ignore python/tests/test_console.py
+
+# The web console as a person sees it, in a headless browser, which it installs.
+test-console: setup postgres browser
+	@echo "== looking at the web console"
+	cargo build --locked --release -p atoll-cli
+	$(PYTHON) -m pytest -q -rs python/tests/test_console.py
 
 test-differential: wheel postgres
 	@echo "== comparing queries, transactions and sessions with PostgreSQL"

@@ -74,8 +74,10 @@ impl Client {
     /// client has gone. A statement asks first when it begins; the socket is looked at only when it
     /// asks again, so that short ones do not pay for it.
     pub(crate) fn question(self: &Arc<Self>) -> Arc<Question> {
-        let client = Arc::clone(self);
+        // What has asked may keep the question for longer than the connection lives.
+        let client = Arc::downgrade(self);
         Arc::new(move || {
+            let Some(client) = client.upgrade() else { return true };
             !client.goes_on()
                 || client.wishes.asked.fetch_add(1, Ordering::Relaxed) > 1
                     && client.socket.is_closed()

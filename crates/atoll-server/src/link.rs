@@ -123,15 +123,19 @@ impl Wire {
         self.stream.close();
     }
 
-    /// Gives memory back while nothing comes.
+    /// Gives memory back while nothing comes. Answers that wait for a Flush or a Sync are kept.
     pub(crate) fn rest(&mut self) {
         self.frames.rest();
-        self.out.clear(0);
+        if self.out.len() == 0 {
+            self.out.clear(0);
+        }
     }
 
     /// Gives memory back that a long message took.
     pub(crate) fn shrink(&mut self) {
         self.frames.shrink();
-        self.out.clear(KEPT_BYTES);
+        if self.out.len() == 0 {
+            self.out.clear(KEPT_BYTES);
+        }
     }
 }

@@ -80,6 +80,15 @@ impl Socket {
         }
     }
 
+    /// Tells the client that the connection has ended, whatever else has the socket.
+    pub(crate) fn shut_down(&self) {
+        // One that the client has closed is shut down already.
+        let _ = match self {
+            Self::Tcp(socket) => socket.shutdown(Shutdown::Both),
+            Self::Unix(socket) => socket.shutdown(Shutdown::Both),
+        };
+    }
+
     /// Whether the client has closed its side and nothing that it sent is left.
     pub(crate) fn is_closed(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;

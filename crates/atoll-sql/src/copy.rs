@@ -331,6 +331,12 @@ fn format(
 const OPTIONS: &str =
     "the options are FORMAT, HEADER, DELIMITER, NULL, ON_CONFLICT and TRUNCATE_TIMESTAMPS";
 
+/// Whether rows that are there already are looked at, or replaced.
+pub(crate) fn may_meet_rows(options: &[CopyOption]) -> bool {
+    let extras = options.iter().filter_map(ExtraOption::of);
+    extras.into_iter().any(|extra| extra.name.eq_ignore_ascii_case("ON_CONFLICT"))
+}
+
 /// Takes an option that the parser does not know.
 fn extra_option(option: &ExtraOption<'_>, load: &mut LoadOptions) -> Result<(), SqlError> {
     let value = option.value.map(|value| value.to_lowercase());

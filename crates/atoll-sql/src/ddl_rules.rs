@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use atoll::{DataType, IndexSpec, Schema};
-use sqlparser::ast::{Expr, Ident, Spanned, visit_expressions, visit_expressions_mut};
+use sqlparser::ast::{
+    Expr, FunctionArguments, Ident, Spanned, visit_expressions, visit_expressions_mut,
+};
 
 use crate::declared::domain::Domain;
 use crate::declared::{Check, Declared, expression};
@@ -452,6 +454,9 @@ fn columns(expr: &Expr) -> Vec<Ident> {
 fn refuse_subqueries(expr: &Expr, clause: &str) -> Result<(), SqlError> {
     let has_one = visit_expressions(expr, |inner| match inner {
         Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        Expr::Function(function) if matches!(function.args, FunctionArguments::Subquery(_)) => {
+            ControlFlow::Break(())
+        }
         _ => ControlFlow::Continue(()),
     });
     if has_one.is_continue() {

@@ -483,6 +483,14 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// A foreign key is violated; the transaction was aborted at its end.
+    /// Makes the checks that were left for the end, unless it has failed.
+    ///
+    /// # Errors
+    /// One of them.
+    pub(crate) fn make_all_checks(&mut self, interrupt: &Interrupt) -> Result<(), SqlError> {
+        if self.failed { Ok(()) } else { self.make_checks(interrupt, true) }
+    }
+
     pub(crate) fn commit(
         mut self,
         durability: Choice,

@@ -97,6 +97,7 @@ impl Rests for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         log::disconnected(self.who(), self.began.elapsed());
+        self.client.socket.shut_down();
         self.shared.clients.remove(self.client.number);
     }
 }

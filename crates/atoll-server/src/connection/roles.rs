@@ -1,5 +1,7 @@
 //! `CREATE`, `ALTER` and `DROP ROLE`: roles are the server's, so they are no part of a transaction.
 
+use atoll_sql::TransactionStatus;
+
 use super::Connection;
 use super::report::{of_error, report};
 use crate::auth::scram::Verifier;
@@ -30,6 +32,16 @@ impl Connection {
             let message = "permission denied: only a superuser changes roles";
             return Err(report("42501", message).into());
         }
+        // Of an earlier role of the name, where its end was not a part of the transaction.
+        if let RoleStatement::Create(name, _) = &statement
+            && self.shared.roles.get(name).is_none()
+            && let Some(object) =
+                self.session.mentions_of_role(name).map_err(|error| of_error(&error, sql, 0))?
+        {
+            let message = format!("role \"{name}\" cannot be created: {object} names one already");
+            let hint = Some(format!("REVOKE ALL ON {object} FROM \"{name}\" first"));
+            return Err(Fault::Error(Report { hint, ..report("42710", message) }));
+        }
         let roles = &self.shared.roles;
         let unknown = |name: &str| report("42704", format!("role \"{name}\" does not exist"));
         let (done, tag) = match statement {
@@ -45,6 +57,11 @@ impl Connection {
                 done => (done, "ALTER ROLE"),
             },
             RoleStatement::Drop(name, if_exists) => {
+                let status = self.session.transaction_status();
+                if status != TransactionStatus::Idle && !self.is_implicit {
+                    let message = "DROP ROLE cannot run inside a transaction block";
+                    return Err(report("25001", message).into());
+                }
                 if name == self.role {
                     return Err(report("55006", "current user cannot be dropped").into());
                 }

@@ -27,11 +27,23 @@ impl Redacted {
     pub(crate) fn of(sql: &str, values: bool) -> Self {
         let (mut text, mut hidden) = (String::new(), Vec::new());
         let mut is_password = false;
+        // There a word behind it is a mistake, and a password all the same.
+        let is_of_role = ["create", "alter"].iter().any(|verb| {
+            let mut words = Parts(sql).filter(|(part, _)| *part == Part::Word);
+            words.next().is_some_and(|(_, word)| word.eq_ignore_ascii_case(verb))
+                && words.next().is_some_and(|(_, word)| {
+                    ["role", "user", "group"].iter().any(|kind| word.eq_ignore_ascii_case(kind))
+                })
+        });
         for (part, piece) in Parts(sql) {
             match part {
                 Part::Literal if is_password => {
                     text.push_str("'***'");
                     hidden.push(content(piece).to_owned());
+                }
+                Part::Word if is_password && is_of_role && !piece.eq_ignore_ascii_case("null") => {
+                    text.push_str("'***'");
+                    hidden.push(piece.trim_matches('"').to_owned());
                 }
                 Part::Literal if !values => {
                     text.push('?');
@@ -288,6 +300,9 @@ mod tests {
             ("ALTER ROLE a PASSWORD /* now */ 'geheim", "ALTER ROLE a PASSWORD /* now */ '***'"),
             ("ALTER ROLE a PASSWORD 'ge'\n'heim'", "ALTER ROLE a PASSWORD '***'\n'***'"),
             ("SET password = 'geheim'", "SET password = '***'"),
+            ("ALTER ROLE a PASSWORD \"geheim\"", "ALTER ROLE a PASSWORD '***'"),
+            ("create user a password geheim", "create user a password '***'"),
+            ("ALTER ROLE a PASSWORD NULL", "ALTER ROLE a PASSWORD NULL"),
             ("SELECT 'x' AS password, 'y'", "SELECT 'x' AS password, 'y'"),
         ] {
             assert_eq!(redacted(sql, true), wanted);

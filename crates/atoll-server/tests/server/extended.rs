@@ -1,5 +1,7 @@
 //! The extended protocol: statements, portals, formats, and where they end.
 
+use std::time::Duration;
+
 use crate::Served;
 use crate::client::{Client, bind, bind_raw, close, describe, execute, flush, frame, parse, sync};
 
@@ -291,4 +293,73 @@ fn deallocate_and_discard_forget_statements_of_the_protocol() {
         assert_eq!(client.answers(&run("a")), ["E 26000", "ZI"]);
     }
     assert_eq!(client.query("DEALLOCATE nothing"), ["E 26000", "ZI"]);
+}
+
+/// However the messages before a Sync are cut into packets, their answers are the same.
+#[test]
+fn answers_to_messages_that_come_in_pieces_are_kept() {
+    let served = Served::start();
+    let messages = [
+        parse("", "SELECT 1", &[]),
+        bind("", "", &[], &[]),
+        describe(b'P', ""),
+        execute("", 0),
+        sync(),
+    ];
+    for cuts in 0..16u32 {
+        let mut client = served.client();
+        for (at, message) in messages.iter().enumerate() {
+            client.socket.write_all(message).unwrap();
+            if cuts & (1 << at) != 0 {
+                // The connection rests meanwhile.
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        let kinds: String = client.until_ready().iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, "12TDCZ", "cut as {cuts:05b}");
+    }
+}
+
+#[test]
+fn an_error_is_told_before_the_sync() {
+    let served = Served::start();
+    let mut client = served.client();
+    for message in [parse("", "SELEC 1", &[]), flush()] {
+        client.socket.write_all(&message).unwrap();
+    }
+    assert_eq!(client.receive().unwrap().show(), "E 42601");
+    assert_eq!(client.answers(&[sync()]), ["ZI"]);
+}
+
+#[test]
+fn an_error_tells_the_constraint_that_it_is_of() {
+    let served = Served::start();
+    let mut client = served.client();
+    client
+        .query("CREATE TABLE p (id int PRIMARY KEY, v text NOT NULL UNIQUE, n int CHECK (n > 0))");
+    client.query("INSERT INTO p VALUES (1, 'x', 5)");
+    let mut told = |sql: &str| {
+        client.send(b'Q', format!("{sql}\0").as_bytes());
+        let error = client.until_ready().swap_remove(0);
+        let fields = "CstcnD".chars().map(|code| error.field(code).unwrap_or_default());
+        fields.collect::<Vec<_>>().join("|")
+    };
+    for (sql, wanted) in [
+        ("INSERT INTO p VALUES (1, 'y', 5)", "23505|public|p||p_pkey|Key (id)=(1) already exists."),
+        ("INSERT INTO p VALUES (2, 'x', 5)", "23505|public|p||p_v_key|Key (v)=(x) already exists."),
+        ("INSERT INTO p VALUES (3, 'z', -5)", "23514|public|p||p_n_check|"),
+    ] {
+        assert_eq!(told(sql), wanted);
+    }
+}
+
+#[test]
+fn the_connection_closes_when_the_client_says_so() {
+    let served = Served::start();
+    for sql in ["SELECT 1", "CREATE TABLE closing (id int)", "DROP TABLE closing"] {
+        let mut client = served.client();
+        client.query(sql);
+        client.send(b'X', b"");
+        assert_eq!(client.receive(), None, "{sql}");
+    }
 }

@@ -1,7 +1,7 @@
 //! GRANT and REVOKE, owners, and what roles may do.
 
 use crate::Served;
-use crate::client::{Client, bind, execute, parse, sync};
+use crate::client::{Client, bind, describe, execute, parse, sync};
 
 /// A server with roles that may log in, and a superuser on it.
 fn served(roles: &[&str]) -> (Served, Client) {
@@ -235,4 +235,107 @@ fn mistakes_in_grants_are_told_as_in_postgresql() {
     // The privileges of everyone can be taken away.
     ok(&mut admin, "REVOKE USAGE ON SCHEMA public FROM PUBLIC");
     assert_eq!(refused(&mut ann, "SELECT * FROM t"), "permission denied for schema public");
+}
+
+/// The answer to a statement is this error.
+fn fails(client: &mut Client, sql: &str, state: &str) {
+    let answers = client.query(sql);
+    assert!(answers.contains(&format!("E {state}")), "{sql}: {answers:?}");
+}
+
+#[test]
+fn files_of_the_server_are_for_superusers_however_a_copy_is_written() {
+    let (served, mut admin) = served(&["ann"]);
+    ok(&mut admin, "GRANT CREATE ON SCHEMA public TO ann");
+    let mut ann = client(&served, "ann");
+    ok(&mut ann, "CREATE TABLE mine (line text)");
+    for sql in [
+        "COPY mine FROM '/etc/hostname' WITH (FORMAT text)",
+        "\u{b}COPY mine FROM '/etc/hostname' WITH (FORMAT text)",
+        "--\rCOPY mine FROM '/etc/hostname' WITH (FORMAT text) /*\nSELECT 1 */",
+        "COPY mine TO '/tmp/atoll-never'",
+    ] {
+        let answers = ann.query(sql);
+        assert!(answers.iter().any(|one| one.starts_with("E 4")), "{sql}: {answers:?}");
+        assert_eq!(ann.query("SELECT count(*) FROM mine")[0], "D 0", "{sql}");
+    }
+}
+
+#[test]
+fn no_definition_reads_a_table_for_its_owner() {
+    let (served, mut admin) = served(&["ann"]);
+    ok(&mut admin, "CREATE TABLE secret (pw text); INSERT INTO secret VALUES ('hunter2')");
+    ok(&mut admin, "GRANT CREATE ON SCHEMA public TO ann");
+    let mut ann = client(&served, "ann");
+    ok(&mut ann, "CREATE TABLE mine (i int); INSERT INTO mine VALUES (1)");
+    for sql in [
+        "ALTER TABLE mine ALTER COLUMN i TYPE text USING (SELECT max(pw) FROM secret)",
+        "ALTER TABLE mine ADD COLUMN a int[] DEFAULT ARRAY(SELECT 1 FROM secret)",
+        "ALTER TABLE mine ADD CHECK (ARRAY(SELECT * FROM secret) IS NOT NULL)",
+        "CREATE TABLE theirs (i int DEFAULT (SELECT count(*) FROM secret))",
+    ] {
+        fails(&mut ann, sql, "0A000");
+    }
+    // For all roles, where the expression would be kept.
+    for sql in [
+        "CREATE TABLE x (a bigint[] DEFAULT ARRAY(SELECT count(*) FROM secret))",
+        "CREATE TABLE x (i int, CHECK (ARRAY(SELECT * FROM secret) IS NOT NULL))",
+        "CREATE DOMAIN d AS bigint[] DEFAULT ARRAY(SELECT count(*) FROM secret)",
+    ] {
+        fails(&mut admin, sql, "0A000");
+    }
+    let read = "EXPLAIN ANALYZE SELECT pw::int FROM secret";
+    let answers = ann.answers(&[parse("", read, &[]), describe(b'S', ""), sync()]);
+    assert!(answers.contains(&"E 42501".to_owned()), "{answers:?}");
+}
+
+#[test]
+fn a_recursive_query_hides_no_table_from_the_checks() {
+    let (served, mut admin) = served(&["ann"]);
+    ok(&mut admin, "CREATE TABLE secret (pw text); INSERT INTO secret VALUES ('hunter2')");
+    ok(&mut admin, "CREATE VIEW v AS SELECT 1 AS one FROM secret; GRANT SELECT ON v TO ann");
+    let mut ann = client(&served, "ann");
+    for sql in [
+        "WITH RECURSIVE secret AS (SELECT * FROM secret)
+         SELECT secret.* FROM secret, (SELECT 1 FROM v LIMIT 1) x",
+        "WITH RECURSIVE secret AS (SELECT * FROM secret UNION SELECT pw FROM secret)
+         SELECT secret.* FROM secret, (SELECT 1 FROM v LIMIT 1) x",
+        "WITH RECURSIVE a AS (SELECT * FROM secret), secret AS (SELECT 'x' AS pw)
+         SELECT a.* FROM a, (SELECT 1 FROM v LIMIT 1) x",
+    ] {
+        refused(&mut ann, sql);
+    }
+    let counted = "WITH RECURSIVE secret(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM secret
+                   WHERE n < 3) SELECT sum(n) FROM secret";
+    assert_eq!(ann.query(counted)[0], "D 6");
+}
+
+#[test]
+fn a_privilege_reaches_no_further_than_its_statement() {
+    let (served, mut admin) = served(&["ann"]);
+    ok(&mut admin, "CREATE TABLE acc (id int PRIMARY KEY, n int); INSERT INTO acc VALUES (1, 1)");
+    ok(&mut admin, "CREATE TABLE child (id int REFERENCES acc (id)); INSERT INTO child VALUES (1)");
+    ok(&mut admin, "CREATE TABLE idt (id int GENERATED ALWAYS AS IDENTITY, n int)");
+    ok(&mut admin, "GRANT INSERT, TRUNCATE ON acc TO ann; GRANT INSERT ON idt TO ann");
+    ok(&mut admin, "GRANT CREATE ON SCHEMA public TO ann; CREATE SCHEMA app");
+    ok(&mut admin, "GRANT USAGE ON SCHEMA app TO ann");
+    let mut ann = client(&served, "ann");
+    refused(&mut ann, "COPY acc FROM STDIN WITH (FORMAT csv, ON_CONFLICT replace)");
+    refused(&mut ann, "TRUNCATE acc CASCADE");
+    refused(&mut ann, "SELECT setval('idt_id_seq', 100)");
+    ok(&mut ann, "INSERT INTO idt (n) VALUES (5)");
+    ok(&mut ann, "CREATE TABLE sh (i int)");
+    refused(&mut ann, "ALTER TABLE sh SET SCHEMA app");
+    assert_eq!(admin.query("SELECT count(*) FROM child")[0], "D 1");
+    // A new name of a schema gives nothing in it to another owner.
+    ok(&mut admin, "CREATE SCHEMA s; CREATE TABLE s.pay (i int); ALTER SCHEMA s OWNER TO ann");
+    ok(&mut ann, "ALTER SCHEMA s RENAME TO s2");
+    refused(&mut ann, "SELECT * FROM s2.pay");
+    // A role of the same name has nothing of an earlier one.
+    let mut other = served.client();
+    ok(&mut admin, "CREATE ROLE bob LOGIN; GRANT SELECT ON acc TO bob; BEGIN");
+    ok(&mut admin, "REVOKE SELECT ON acc FROM bob");
+    fails(&mut admin, "DROP ROLE bob", "25001");
+    ok(&mut admin, "ROLLBACK");
+    fails(&mut other, "DROP ROLE bob", "2BP01");
 }

@@ -274,8 +274,10 @@ impl Context {
         if !on_schema(&catalog, schema, &info.roles)?.has(Privileges::USAGE) {
             return Err(denied(&format!("schema {schema}")));
         }
-        // A table asks the sequence of an identity itself.
-        let owner = Definition::of(object)?.owner.filter(|owner| owner.is_identity);
+        // A table asks the sequence of an identity itself for the next number, and for no more.
+        let asks_next = some == Privileges::USAGE | Privileges::UPDATE;
+        let owner = Definition::of(object)?.owner;
+        let owner = owner.filter(|owner| owner.is_identity && asks_next);
         let inserts = match owner {
             Some(owner) => {
                 on_relation(&catalog, &owner.table, &info.roles)?.has(Privileges::INSERT)

@@ -15,6 +15,7 @@ use crate::ddl::NewTable;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
 use crate::prepared::query::Binder;
+use crate::rights::Privileges;
 use crate::scope::Scope;
 use crate::sequence::owned::{Changed, change, create, owned, use_asked};
 use crate::short::scalar::Began;
@@ -231,7 +232,9 @@ impl SqlSession {
             if !cascades {
                 return Err(references::cannot_truncate(one));
             }
-            tables.push(names::find_table(&scope, &one.0, Span::empty())?);
+            let name = one.0.clone();
+            self.check_one(&name, Privileges::TRUNCATE)?;
+            tables.push(names::find_table(&scope, &name, Span::empty())?);
         }
         tables.iter().try_for_each(|table| self.check_none_pending(table, "TRUNCATE"))?;
         let mut restarted = Vec::new();

@@ -57,6 +57,7 @@ impl SqlSession {
     /// The columns of what has shown none when it was prepared: a query runs on a snapshot, cut to
     /// no rows.
     pub(super) fn columns_of(&mut self, mut statement: Statement) -> Result<SchemaRef, SqlError> {
+        self.check_allowed(&statement)?;
         parameters::replace(&mut statement, |_| Some(parameters::written(&Literal::Null)));
         match &mut statement {
             Statement::Query(query) => {
@@ -65,11 +66,18 @@ impl SqlSession {
                 query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by });
                 query.fetch = None;
             }
+            Statement::Explain { analyze, .. } => {
+                // It is described and not run.
+                *analyze = false;
+                return Ok(match self.dispatch(statement)? {
+                    Outcome::Rows(rows) => rows.schema(),
+                    _ => Arc::new(Schema::empty()),
+                });
+            }
             Statement::ShowVariable { .. }
             | Statement::ShowTables { .. }
             | Statement::ShowColumns { .. }
-            | Statement::ExplainTable { .. }
-            | Statement::Explain { .. } => {
+            | Statement::ExplainTable { .. } => {
                 return Ok(match self.dispatch(statement)? {
                     Outcome::Rows(rows) => rows.schema(),
                     _ => Arc::new(Schema::empty()),

@@ -1,15 +1,17 @@
 //! The role of a session, and the checks of what it may do (`privileges`).
 
+use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use atoll::{Catalog, Transaction};
+use atoll::{Catalog, Database, Table, Transaction};
 use sqlparser::ast::{
-    AlterTableOperation, ColumnOption, CommentObject, CopySource, Ident, ObjectName, ObjectType,
-    Statement, TableConstraint,
+    AlterTableOperation, ColumnOption, CommentObject, CopySource, CopyTarget, Ident, ObjectName,
+    ObjectType, Query, Spanned, Statement, TableConstraint, Visit, Visitor,
 };
+use sqlparser::tokenizer::Span;
 
 use super::SqlSession;
-use crate::comments;
 use crate::domain_syntax::ALTER_DOMAIN;
 use crate::error::{ApplyError, SqlError};
 use crate::like_clause;
@@ -21,6 +23,7 @@ use crate::privileges::guard::{Guard, SessionRole, kind, on_relation, on_schema,
 use crate::privileges::needed::{self, Needed};
 use crate::rights::{Privileges, denied, not_owner};
 use crate::schemas;
+use crate::{comments, copy};
 
 impl SqlSession {
     /// Sets the role of the session: its privileges are checked from now on. Without one, it may do
@@ -82,7 +85,11 @@ impl SqlSession {
         checked
     }
 
-    fn check_one(&mut self, relation: &str, privileges: Privileges) -> Result<(), SqlError> {
+    pub(super) fn check_one(
+        &mut self,
+        relation: &str,
+        privileges: Privileges,
+    ) -> Result<(), SqlError> {
         // One that does not exist is told otherwise.
         if !self.scope()?.has(relation) {
             return Ok(());
@@ -129,13 +136,7 @@ impl SqlSession {
     /// Checks that the role may create something of this name.
     fn check_creates(&mut self, name: &ObjectName) -> Result<(), SqlError> {
         let (relation, _) = names::table_name(name)?;
-        let catalog = self.catalog()?;
-        let Some(guard) = self.restricted() else { return Ok(()) };
-        let (schema, _) = schemas::split(&relation, &|name| catalog.get(name).is_some());
-        match on_schema(&catalog, schema, &guard.info.roles)?.has(Privileges::CREATE) {
-            true => Ok(()),
-            false => Err(denied(&format!("schema {schema}"))),
-        }
+        self.check_creates_flat(&relation)
     }
 
     fn check_queries(&mut self, statement: &Statement) -> Result<(), SqlError> {
@@ -157,10 +158,30 @@ impl SqlSession {
             | Statement::Update(_)
             | Statement::Delete(_) => self.check_queries(statement),
             Statement::Explain { statement, .. } => self.check_allowed(statement),
-            Statement::Copy { source, to, .. } => match source {
+            Statement::CreateDomain(create) => {
+                self.check_creates(&create.name)?;
+                no_query(statement)
+            }
+            // Whatever the server has told of the statement: it is no check of its own.
+            Statement::Copy { target, .. }
+                if !matches!(target, CopyTarget::Stdin | CopyTarget::Stdout) =>
+            {
+                let hint = "COPY … FROM STDIN and TO STDOUT are for every role";
+                Err(denied("COPY with a file of the server").with_hint(Some(hint.to_owned())))
+            }
+            Statement::Copy { source, to, options, .. } => match source {
                 CopySource::Table { table_name, .. } => {
                     let (relation, _) = names::table_name(table_name)?;
-                    let privilege = if *to { Privileges::SELECT } else { Privileges::INSERT };
+                    let changes_others = copy::may_meet_rows(options);
+                    let privilege = match (to, changes_others) {
+                        (true, _) => Privileges::SELECT,
+                        (false, false) => Privileges::INSERT,
+                        (false, true) => {
+                            self.check_one(&relation, Privileges::SELECT)?;
+                            self.check_one(&relation, Privileges::UPDATE)?;
+                            Privileges::INSERT
+                        }
+                    };
                     self.check_one(&relation, privilege)
                 }
                 CopySource::Query(query) => self.check_queries(&Statement::Query(query.clone())),
@@ -193,7 +214,7 @@ impl SqlSession {
                 }
                 match &create.query {
                     Some(query) => self.check_queries(&Statement::Query(query.clone())),
-                    None => Ok(()),
+                    None => no_query(statement),
                 }
             }
             Statement::CreateView(create) => {
@@ -207,10 +228,14 @@ impl SqlSession {
                 true => self.check_owner_of(name),
                 false => self.check_creates(name),
             },
-            Statement::CreateType { name, .. } => self.check_creates(name),
+            Statement::CreateType { name, .. } => {
+                self.check_creates(name)?;
+                no_query(statement)
+            }
             Statement::CreateSchema { .. } => Err(denied("database")),
             Statement::AlterTable(alter) => {
                 self.check_owner_of(&alter.name)?;
+                no_query(statement)?;
                 if alter.table_type == Some(ALTER_DOMAIN) {
                     return Ok(());
                 }
@@ -270,6 +295,17 @@ impl SqlSession {
         }
     }
 
+    /// Checks that something may be created under a flat name, or come to have it.
+    pub(super) fn check_creates_flat(&mut self, relation: &str) -> Result<(), SqlError> {
+        let catalog = self.catalog()?;
+        let Some(guard) = self.restricted() else { return Ok(()) };
+        let (schema, _) = schemas::split(relation, &|name| catalog.get(name).is_some());
+        match on_schema(&catalog, schema, &guard.info.roles)?.has(Privileges::CREATE) {
+            true => Ok(()),
+            false => Err(denied(&format!("schema {schema}"))),
+        }
+    }
+
     fn check_lock(&mut self, relation: &str) -> Result<(), SqlError> {
         let scope = self.scope()?;
         let Some(guard) = self.restricted() else { return Ok(()) };
@@ -297,6 +333,29 @@ impl SqlSession {
     }
 }
 
+/// Checks that a definition has no query in it: it would run for the owner of the definition, or
+/// for those who use what is defined.
+///
+/// # Errors
+/// It has one.
+fn no_query(statement: &Statement) -> Result<(), SqlError> {
+    /// Stops at a query.
+    struct Queries;
+    impl Visitor for Queries {
+        type Break = Span;
+
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Span> {
+            ControlFlow::Break(query.span())
+        }
+    }
+    match statement.visit(&mut Queries) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(span) => {
+            Err(SqlError::unsupported("a definition cannot use a subquery").at(span))
+        }
+    }
+}
+
 /// The names of the relations of a database.
 fn relations(catalog: &Catalog) -> Vec<String> {
     let all = catalog.tables().chain(catalog.objects());
@@ -304,11 +363,13 @@ fn relations(catalog: &Catalog) -> Vec<String> {
     all.filter(|name| !name.starts_with(MARK)).collect()
 }
 
-/// Gives what a definition has made to its owner.
+/// Gives what a definition has made to its owner: what was not there before, in any schema, and what
+/// others have not committed meanwhile.
 ///
 /// # Errors
 /// Those of the definition.
 pub(super) fn with_owner(
+    db: &Database,
     transaction: &mut Transaction,
     owner: &str,
     define: &mut dyn FnMut(&mut Transaction) -> Result<(), ApplyError>,
@@ -316,8 +377,14 @@ pub(super) fn with_owner(
     let before = transaction.catalog();
     define(transaction)?;
     let after = transaction.catalog();
+    let committed = db.catalog().map_err(SqlError::from)?;
+    let all = |catalog: &Catalog| -> HashSet<u64> {
+        catalog.tables().chain(catalog.objects()).map(Table::serial).collect()
+    };
+    let known: HashSet<u64> = all(&before).union(&all(&committed)).copied().collect();
     for name in relations(&after) {
-        if before.get(&name).is_none() && rights(&after, &name)?.owner.is_none() {
+        let is_new = after.get(&name).is_some_and(|one| !known.contains(&one.serial()));
+        if is_new && before.get(&name).is_none() && rights(&after, &name)?.owner.is_none() {
             comments::change(transaction, &name, |all| {
                 all.rights.owner = Some(owner.to_owned());
             })?;

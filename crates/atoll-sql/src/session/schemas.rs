@@ -132,6 +132,7 @@ impl SqlSession {
         if old == new {
             return Ok(Outcome::done(tag, 0));
         }
+        self.check_creates_flat(new)?;
         let scope = self.scope()?;
         if scope.has(new) || scope.table(new).is_ok() {
             let message = format!("relation \"{new}\" already exists");

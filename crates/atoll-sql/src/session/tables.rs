@@ -130,9 +130,12 @@ impl SqlSession {
         define: &mut dyn FnMut(&mut Transaction) -> Result<(), ApplyError>,
     ) -> Result<(), SqlError> {
         match self.owner() {
-            Some(owner) => self.define_now(&mut |transaction| {
-                with_owner(transaction, &owner, &mut |transaction| define(transaction))
-            }),
+            Some(owner) => {
+                let db = self.writable("a definition")?.clone();
+                self.define_now(&mut |transaction| {
+                    with_owner(&db, transaction, &owner, &mut |transaction| define(transaction))
+                })
+            }
             None => self.define_now(define),
         }
     }

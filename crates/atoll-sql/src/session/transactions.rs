@@ -170,9 +170,12 @@ impl SqlSession {
 
     pub(super) fn commit(&mut self) -> Result<Outcome, SqlError> {
         let (interrupt, durability) = (self.interrupt(), self.settings.now().durability);
-        let open = self.take_open()?;
+        let mut open = self.take_open()?;
         let context = Arc::clone(&self.context);
-        let order = context.member.as_ref().map_or(Ok(None), Member::before_commit);
+        // Checks may wait for other transactions, which may have the order of the commits.
+        let checked = open.make_all_checks(&interrupt);
+        let before_commit = || context.member.as_ref().map_or(Ok(None), Member::before_commit);
+        let order = checked.and_then(|()| before_commit());
         let (order, committed) = match order {
             Ok(order) => (order, open.commit(durability, &interrupt)),
             Err(error) => {

@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, TableFactor,
+    TableWithJoins, VisitMut, VisitorMut,
 };
 
 use crate::error::SqlError;
@@ -89,6 +89,19 @@ struct Scope {
     is_recursive: bool,
 }
 
+/// Whether a query of a name is a UNION of which only the second part uses the name.
+fn is_recursive(query: &Query, name: &str) -> bool {
+    let SetExpr::SetOperation { op: SetOperator::Union, left, .. } = query.body.as_ref() else {
+        return false;
+    };
+    let uses =
+        sqlparser::ast::visit_relations(left, |relation| match names::last(relation) == name {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+    uses.is_continue()
+}
+
 struct Walk<'w> {
     scopes: Vec<Scope>,
     wildcards: Vec<Wildcards>,
@@ -115,7 +128,10 @@ impl VisitorMut for Walk<'_> {
         if let Some(around) = self.scopes.last_mut()
             && let Some(at) = around.named.iter().position(|(other, _)| *other == place)
         {
-            around.visible = if around.is_recursive { around.named.len() } else { at };
+            // One of them sees itself only where a recursive query may: DataFusion takes the name
+            // for that of a table elsewhere, and so does every check.
+            let sees_itself = around.is_recursive && is_recursive(query, &around.named[at].1);
+            around.visible = if sees_itself { at + 1 } else { at };
         }
         let with = query.with.as_ref();
         let tables = with.map(|with| with.cte_tables.as_slice()).unwrap_or_default();

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 use super::kind::Kind::{Bool, Float64, Int32, Int64, Interval, Text};
 use super::{Function, Gives, Nulls, Overload, Run, strict};
 use crate::coordination::advisory::{Key, Mode};
@@ -96,10 +98,19 @@ fn nothing() -> Literal {
     Literal::Text(String::new())
 }
 
+/// Waits for something. On a thread of the engine, which runs the queries of all sessions, another
+/// thread goes on meanwhile.
+fn aside<R>(wait: impl FnOnce() -> R) -> R {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+        _ => wait(),
+    }
+}
+
 fn waiting(key: Key, mode: Mode, scope: Scope) -> Result<Literal, SqlError> {
     let context = context()?;
     if let Some(member) = &context.member {
-        member.lock(key, mode, scope, Some(&context.interrupt()))?;
+        aside(|| member.lock(key, mode, scope, Some(&context.interrupt())))?;
     }
     Ok(nothing())
 }
@@ -136,7 +147,7 @@ fn sleep(arguments: &[Literal]) -> Result<Literal, SqlError> {
         if left.is_zero() {
             return Ok(nothing());
         }
-        std::thread::sleep(left.min(PERIOD));
+        aside(|| std::thread::sleep(left.min(PERIOD)));
         interrupt.check_now()?;
     }
 }
