@@ -20,7 +20,7 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Who a client is, which does not change.
+/// The role of a client and its connection, which do not change.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) role: String,
@@ -59,7 +59,7 @@ impl Activity {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes who the client is, once.
+    /// Notes the identity of the client, once.
     pub(crate) fn identify(&self, identity: Identity) {
         // It is known once.
         let _ = self.identity.set(identity);

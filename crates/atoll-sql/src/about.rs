@@ -1,16 +1,11 @@
 //! What a constraint that a row would break is of, for programs that tell errors by it.
 
-use atoll::Catalog;
-
-use crate::error::{Cause, SqlError};
-use crate::schemas;
-
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     /// The schema of the table.
     pub schema: Option<String>,
-    /// The table whose row would break it.
+    /// The table with the row that would break it.
     pub table: Option<String>,
     /// The column that would be NULL.
     pub column: Option<String>,
@@ -33,44 +28,6 @@ impl About {
 
     pub(crate) fn constraint(self, name: &str) -> Self {
         Self { constraint: Some(name.to_owned()), ..self }
-    }
-
-    /// Completes what was told by the flat name of a table alone.
-    fn complete(&mut self, cause: Option<Cause>, catalog: &Catalog) {
-        let Some(flat) = self.table.take_if(|_| self.schema.is_none()) else { return };
-        let has = |name: &str| catalog.object(name).is_some();
-        let (schema, name) = schemas::split(&flat, &has);
-        if self.constraint.is_none() && cause == Some(Cause::DuplicateKey) {
-            let order = catalog.table(&flat).and_then(|table| {
-                let schema = table.schema();
-                let key = schema.visible_key().iter().map(|at| &schema.columns()[*at].name);
-                let key: Vec<&String> = key.collect();
-                // The order of the primary key, if there is one, has its name.
-                let is_it = |index: &atoll::IndexSpec| {
-                    !index.unique && index.columns.iter().eq(key.iter().copied())
-                };
-                table.indexes().into_iter().find(is_it)
-            });
-            let name = order.map_or_else(|| format!("{name}_pkey"), |index| index.name);
-            self.constraint = Some(name);
-        }
-        (self.schema, self.table) = (Some(schema.to_owned()), Some(name.to_owned()));
-    }
-}
-
-impl SqlError {
-    /// The same error, with the schema and the constraint that it is about.
-    pub(crate) fn complete(
-        mut self,
-        catalog: impl FnOnce() -> Result<std::sync::Arc<Catalog>, Self>,
-    ) -> Self {
-        let cause = self.cause();
-        if let Some(about) = self.about_mut()
-            && let Ok(catalog) = catalog()
-        {
-            about.complete(cause, &catalog);
-        }
-        self
     }
 }
 

@@ -148,7 +148,7 @@ pub struct SqlError {
 
 impl SqlError {
     /// An error without a place.
-    /// An error of the program around a session, such as a server, with its SQLSTATE and what to do.
+    /// An error of the program around a session, such as a server, with its SQLSTATE and a hint.
     pub fn around(state: &'static str, message: impl Into<String>, hint: Option<String>) -> Self {
         Self::new(SqlErrorKind::Database, message).with_state(state).with_hint(hint)
     }

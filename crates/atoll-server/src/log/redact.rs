@@ -27,6 +27,8 @@ impl Redacted {
     pub(crate) fn of(sql: &str, values: bool) -> Self {
         let (mut text, mut hidden) = (String::new(), Vec::new());
         let mut is_password = false;
+        // No literal has come since the word.
+        let mut is_bare = false;
         // There a word behind it is a mistake, and a password all the same.
         let is_of_role = ["create", "alter"].iter().any(|verb| {
             let mut words = Parts(sql).filter(|(part, _)| *part == Part::Word);
@@ -41,7 +43,7 @@ impl Redacted {
                     text.push_str("'***'");
                     hidden.push(content(piece).to_owned());
                 }
-                Part::Word if is_password && is_of_role && !piece.eq_ignore_ascii_case("null") => {
+                Part::Word if is_bare && is_of_role && !piece.eq_ignore_ascii_case("null") => {
                     text.push_str("'***'");
                     hidden.push(piece.trim_matches('"').to_owned());
                 }
@@ -53,14 +55,17 @@ impl Redacted {
                 _ => text.push_str(piece),
             }
             match part {
-                Part::Word => is_password = piece.eq_ignore_ascii_case("password"),
+                Part::Word => {
+                    is_password = piece.eq_ignore_ascii_case("password");
+                    is_bare = is_password;
+                }
                 Part::Other if piece.trim().is_empty() => {}
                 Part::Comment => {}
                 // Several texts, one behind the other, are one.
-                Part::Literal if is_password => {}
+                Part::Literal if is_password => is_bare = false,
                 // Also in `password = 'x'` and `password := 'x'`.
                 Part::Other if matches!(piece, "=" | ":" | "(") => {}
-                _ => is_password = false,
+                _ => (is_password, is_bare) = (false, false),
             }
         }
         hidden.sort_by_key(|one| std::cmp::Reverse(one.len()));

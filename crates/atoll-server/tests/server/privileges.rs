@@ -333,7 +333,8 @@ fn a_privilege_reaches_no_further_than_its_statement() {
     refused(&mut ann, "SELECT * FROM s2.pay");
     // A role of the same name has nothing of an earlier one.
     let mut other = served.client();
-    ok(&mut admin, "CREATE ROLE bob LOGIN; GRANT SELECT ON acc TO bob; BEGIN");
+    ok(&mut admin, "CREATE ROLE bob LOGIN; GRANT SELECT ON acc TO bob");
+    ok(&mut admin, "BEGIN");
     ok(&mut admin, "REVOKE SELECT ON acc FROM bob");
     fails(&mut admin, "DROP ROLE bob", "25001");
     ok(&mut admin, "ROLLBACK");

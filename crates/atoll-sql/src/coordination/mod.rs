@@ -52,7 +52,7 @@ impl Together {
         listed.map(|one| (self.number_of(one.session), one)).collect()
     }
 
-    /// The numbers of the sessions for whose advisory locks one waits, which has a number itself.
+    /// The numbers of the sessions that have the advisory locks for which one waits.
     pub(crate) fn blocking(&self, number: i32) -> Vec<i32> {
         let waits = self.locks().into_iter().find(|(one, lock)| *one == number && !lock.is_held);
         let blocking = waits.map(|(_, lock)| self.advisory.blocking(lock.session));

@@ -1,5 +1,6 @@
 //! A session: sequential statements on a live database or on one snapshot.
 
+mod about;
 mod added;
 mod alone;
 mod alter;
@@ -282,7 +283,7 @@ impl SqlSession {
         let done = run(self).and_then(|done| self.keep_numbers().map(|()| done));
         let done = done.and_then(|done| self.set_noted().map(|()| done));
         let done = self.settle(done.is_ok()).and(done);
-        let done = done.map_err(|error| error.complete(|| Ok(self.scope()?.catalog)));
+        let done = done.map_err(|error| about::completed(error, || Ok(self.scope()?.catalog)));
         if done.is_err() {
             self.context.forget_pending();
             drop(self.context.settings.take_changes());
@@ -404,38 +405,6 @@ impl SqlSession {
             Statement::Rollback { chain: false, savepoint: None } => self.rollback(),
             other => self.define_object(other),
         }
-    }
-
-    /// The database, for a statement that changes it.
-    fn writable(&self, what: &str) -> Result<&Database, SqlError> {
-        self.check_not_reading(what)?;
-        self.database(what)
-    }
-
-    /// The database, for a statement that changes nothing in it.
-    fn database(&self, what: &str) -> Result<&Database, SqlError> {
-        match &self.target {
-            Target::Database { db, open } => {
-                open.as_ref().map_or(Ok(()), OpenTransaction::check)?;
-                Ok(db)
-            }
-            Target::Snapshot(_) => Err(SqlError::new(
-                SqlErrorKind::ReadOnly,
-                format!("{what} is refused: this session reads a snapshot, which never changes"),
-            )
-            .with_hint(Some("change the database in the process that owns it".to_owned()))),
-        }
-    }
-
-    /// The database, for a statement that cannot be part of a transaction.
-    fn outside_transaction(&self, what: &str) -> Result<&Database, SqlError> {
-        let db = self.writable(what)?;
-        if self.in_transaction() {
-            return Err(SqlError::unsupported(format!(
-                "{what} is not supported inside a transaction; COMMIT or ROLLBACK first"
-            )));
-        }
-        Ok(db)
     }
 
     /// Loads a file, in the open transaction or in one of its own.

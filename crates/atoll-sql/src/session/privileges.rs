@@ -334,7 +334,7 @@ impl SqlSession {
 }
 
 /// Checks that a definition has no query in it: it would run for the owner of the definition, or
-/// for those who use what is defined.
+/// for those that use what is defined.
 ///
 /// # Errors
 /// It has one.
@@ -363,8 +363,8 @@ fn relations(catalog: &Catalog) -> Vec<String> {
     all.filter(|name| !name.starts_with(MARK)).collect()
 }
 
-/// Gives what a definition has made to its owner: what was not there before, in any schema, and what
-/// others have not committed meanwhile.
+/// Gives what a definition has made to its owner: what was not there before, in any schema, and was
+/// not committed by others meanwhile.
 ///
 /// # Errors
 /// Those of the definition.

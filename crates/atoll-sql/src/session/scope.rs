@@ -1,11 +1,13 @@
 //! What names mean to the statements of a session.
 
+use atoll::Database;
 use sqlparser::ast::Statement;
 
 use super::{SqlSession, Target};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::resolve::Sight;
 use crate::scope::Scope;
+use crate::txn::OpenTransaction;
 use crate::{resolve, zone};
 
 impl SqlSession {
@@ -69,5 +71,37 @@ impl SqlSession {
             Target::Database { db, .. } => db.catalog_version(),
             Target::Snapshot(_) => 0,
         }
+    }
+
+    /// The database, for a statement that changes it.
+    pub(super) fn writable(&self, what: &str) -> Result<&Database, SqlError> {
+        self.check_not_reading(what)?;
+        self.database(what)
+    }
+
+    /// The database, for a statement that changes nothing in it.
+    pub(super) fn database(&self, what: &str) -> Result<&Database, SqlError> {
+        match &self.target {
+            Target::Database { db, open } => {
+                open.as_ref().map_or(Ok(()), OpenTransaction::check)?;
+                Ok(db)
+            }
+            Target::Snapshot(_) => Err(SqlError::new(
+                SqlErrorKind::ReadOnly,
+                format!("{what} is refused: this session reads a snapshot, which never changes"),
+            )
+            .with_hint(Some("change the database in the process that owns it".to_owned()))),
+        }
+    }
+
+    /// The database, for a statement that cannot be part of a transaction.
+    pub(super) fn outside_transaction(&self, what: &str) -> Result<&Database, SqlError> {
+        let db = self.writable(what)?;
+        if self.in_transaction() {
+            return Err(SqlError::unsupported(format!(
+                "{what} is not supported inside a transaction; COMMIT or ROLLBACK first"
+            )));
+        }
+        Ok(db)
     }
 }

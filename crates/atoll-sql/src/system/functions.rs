@@ -8,7 +8,6 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow_schema::DataType as ArrowType;
-use atoll::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
@@ -16,6 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use super::definitions::What;
+use super::function::{Definition, Gives, Run, oid, whole};
 use super::{System, constraints, functions_of_server, oids, rows, types, written};
 use crate::arrow_value;
 use crate::error::{Cause, SqlError, SqlErrorKind};
@@ -36,57 +36,6 @@ pub(super) const REGNAMESPACE_NAME: &str = "regnamespace_name";
 pub(super) const REGROLE: &str = "regrole_number";
 pub(super) const REGPROC: &str = "regproc_number";
 pub(super) const REGPROC_NAME: &str = "regproc_name";
-
-pub(super) type Run = fn(&System, &[Literal]) -> std::result::Result<Literal, SqlError>;
-
-/// The type of a value.
-#[derive(Clone, Copy)]
-pub(super) enum Gives {
-    Text,
-    Number,
-    Flag,
-    Numbers,
-    Instant,
-}
-
-impl Gives {
-    fn arrow(self) -> ArrowType {
-        atoll::arrow_type(match self {
-            Self::Text => DataType::Text,
-            Self::Number => DataType::Int64,
-            Self::Flag => DataType::Bool,
-            Self::Instant => DataType::TimestampTz,
-            Self::Numbers => DataType::Int64.array().unwrap_or(DataType::Int64),
-        })
-    }
-}
-
-/// A function: its name, the type of its values, and what it does.
-pub(super) struct Definition {
-    pub(super) name: &'static str,
-    gives: Gives,
-    run: Run,
-    /// Its value is not NULL where an argument is.
-    sees_null: bool,
-    /// It does something: it runs once for each row, and only where the query runs.
-    acts: bool,
-}
-
-impl Definition {
-    pub(super) const fn new(name: &'static str, gives: Gives, run: Run) -> Self {
-        Self { name, gives, run, sees_null: false, acts: false }
-    }
-
-    /// One that does something.
-    pub(super) const fn that_acts(self) -> Self {
-        Self { acts: true, ..self }
-    }
-
-    /// One whose value is not NULL where an argument is.
-    pub(super) const fn that_sees_null(self) -> Self {
-        Self { sees_null: true, ..self }
-    }
-}
 
 const fn text(name: &'static str, run: Run) -> Definition {
     Definition::new(name, Gives::Text, run)
@@ -341,19 +290,6 @@ pub(super) fn functions(system: &Arc<System>, volatility: Volatility) -> Vec<Sca
         ScalarUDF::from(Asked { definition, system, signature })
     };
     all().map(function).collect()
-}
-
-/// A number among the arguments.
-pub(super) fn whole(values: &[Literal], at: usize) -> Option<i64> {
-    match values.get(at) {
-        Some(Literal::Integer(value)) => i64::try_from(*value).ok(),
-        Some(Literal::Text(text)) => text.trim().parse().ok(),
-        _ => None,
-    }
-}
-
-pub(super) fn oid(values: &[Literal], at: usize) -> Option<u32> {
-    whole(values, at).and_then(|value| u32::try_from(value).ok())
 }
 
 fn optional(text: Option<String>) -> Literal {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::definitions::What;
-use super::functions::{Definition, Gives, oid, whole};
+use super::function::{Definition, Gives, oid, whole};
 use super::serving::Serving;
 use super::{System, oids};
 use crate::error::{SqlError, SqlErrorKind};

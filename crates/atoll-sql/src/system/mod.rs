@@ -17,6 +17,7 @@
 mod batch;
 mod constraints;
 mod definitions;
+mod function;
 mod functions;
 mod functions_of_server;
 mod lookup;

@@ -1,5 +1,5 @@
-//! The functions of advisory locks, of `NOTIFY` and of waiting, for the session of the running statement
-//! (`CONTEXT-1`).
+//! The functions of advisory locks, of `NOTIFY` and of waiting, for the session of the running
+//! statement (`CONTEXT-1`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
