@@ -12,11 +12,12 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use crate::copy_syntax::{self, ExtraOption};
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::input::Input;
 use crate::interrupt::{Interrupt, Question};
 use crate::load::{Format, LoadOptions, Loaded, OnConflict, Progress, Source, Tally};
-use crate::parse::{self, ExtraOption};
+use crate::parse;
 use crate::prepared::cache::Shared;
 use crate::prepared::query::Binder;
 use crate::prepared::run::Part;
@@ -112,7 +113,8 @@ pub fn copy_from(
     let (input, format, options) = (input.clone(), format.clone(), *options);
     let interrupt = Interrupt::new(question, None, None);
     let replaces = options.on_conflict == OnConflict::Replace;
-    let rules = Rules::of(&table, replaces, &Binder { scope: &scope, interrupt: &interrupt })?;
+    let binder = Binder { scope: &scope, interrupt: &interrupt };
+    let rules = Rules::of(&table, replaces, None, &binder)?;
     let (columns, tally) = (None, Tally::default());
     let source = Source { table, input, format, columns, rules, options, tally };
     // No session says in which zone its instants are.
@@ -200,14 +202,16 @@ pub(crate) fn source(
     let columns = (!columns.is_empty())
         .then(|| names::target_columns(&table, columns.iter().map(Ok::<&Ident, SqlError>)))
         .transpose()?;
-    let (format, options) = format(path.as_deref(), options)?;
+    let (format, load) = format(path.as_deref(), options)?;
     let input = match (&path, given) {
         (None, Some(given)) => given.clone(),
         (path, _) => Input::open(path.as_deref().unwrap_or(Path::new("")))?,
     };
-    let replaces = options.on_conflict == OnConflict::Replace;
-    let rules = Rules::of(&table, replaces, &Binder { scope, interrupt })?;
-    Ok(Source { table, input, format, columns, rules, options, tally: Tally::default() })
+    let replaces = load.on_conflict == OnConflict::Replace;
+    let mut extra = options.0.iter().filter_map(ExtraOption::of);
+    let condition = extra.find_map(|option| copy_syntax::condition(&option));
+    let rules = Rules::of(&table, replaces, condition, &Binder { scope, interrupt })?;
+    Ok(Source { table, input, format, columns, rules, options: load, tally: Tally::default() })
 }
 
 pub(crate) fn no_copy_to_view(name: &str, span: Span) -> SqlError {
@@ -248,6 +252,9 @@ fn format(
     let mut load = LoadOptions::default();
     for option in options {
         if let Some(extra) = ExtraOption::of(option) {
+            if copy_syntax::condition(&extra).is_some() {
+                continue;
+            }
             extra_option(&extra, &mut load)?;
             continue;
         }

@@ -22,7 +22,7 @@ const OFF: &[&str] = &["off", "false", "no", "0"];
 
 const ISO: &[&str] = &["iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso,dmy", "iso, ymd", "iso,ymd"];
 
-const ALL: [Fixed; 30] = [
+const ALL: [Fixed; 31] = [
     // What clients ask for, and nothing can set.
     Fixed { name: "server_version", shown: "15.0", allowed: &[] },
     Fixed { name: "server_version_num", shown: "150000", allowed: &[] },
@@ -40,7 +40,9 @@ const ALL: [Fixed; 30] = [
     Fixed { name: "jit", shown: "off", allowed: SWITCH },
     Fixed { name: "geqo", shown: "off", allowed: SWITCH },
     Fixed { name: "array_nulls", shown: "on", allowed: ON },
+    // Every transaction is as if it were: no reader waits or is aborted.
     Fixed { name: "default_transaction_deferrable", shown: "off", allowed: OFF },
+    Fixed { name: "transaction_deferrable", shown: "off", allowed: OFF },
     Fixed { name: "client_encoding", shown: "UTF8", allowed: &["utf8", "utf-8", "unicode"] },
     Fixed { name: "standard_conforming_strings", shown: "on", allowed: ON },
     // There are no functions with bodies, no policies of rows, no XML and no messages of this kind.

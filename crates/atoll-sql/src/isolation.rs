@@ -1,7 +1,7 @@
 //! Isolation levels.
 //!
 //! ```text
-//! BEGIN [ISOLATION LEVEL …] [READ ONLY | READ WRITE]
+//! BEGIN [ISOLATION LEVEL …] [READ ONLY | READ WRITE] [[NOT] DEFERRABLE]
 //! SET TRANSACTION …                           for the open transaction, before its first statement
 //! SET SESSION CHARACTERISTICS AS TRANSACTION …       for those that follow
 //! SET default_transaction_isolation = '…'
@@ -10,8 +10,8 @@
 //!
 //! READ COMMITTED needs a scheme in which writers wait for each other and a transaction can let go
 //! of what it has read. Under any other scheme every transaction is serializable, and
-//! `SHOW` says so. REPEATABLE READ is serializable too, and READ UNCOMMITTED is READ COMMITTED, as
-//! in PostgreSQL.
+//! `SHOW` says so. REPEATABLE READ is serializable too, and READ UNCOMMITTED reads what is committed,
+//! as in PostgreSQL. `[NOT] DEFERRABLE` changes nothing.
 
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ pub fn database_options() -> DatabaseOptions {
 /// What a transaction sees of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
+    /// Shown under the name that was asked for; it is READ COMMITTED.
+    ReadUncommitted,
     /// Each statement sees what was committed when it began.
     ReadCommitted,
     /// Shown under the name that was asked for; it is serializable.
@@ -110,14 +112,20 @@ impl Isolation {
     /// The level that a scheme gives where this one is asked for.
     pub(crate) fn under(self, scheme: atoll::SchemeKind) -> Self {
         match self {
-            Self::ReadCommitted if !scheme.releases_reads() => Self::Serializable,
+            level if level.reads_committed() && !scheme.releases_reads() => Self::Serializable,
             level => level,
         }
+    }
+
+    /// Whether each statement sees what was committed when it began.
+    pub(crate) fn reads_committed(self) -> bool {
+        matches!(self, Self::ReadUncommitted | Self::ReadCommitted)
     }
 
     /// Its name in SQL.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::ReadUncommitted => "read uncommitted",
             Self::ReadCommitted => "read committed",
             Self::RepeatableRead => "repeatable read",
             Self::Serializable => "serializable",
@@ -130,7 +138,8 @@ impl Isolation {
     /// No level has the name.
     pub(crate) fn named(name: &str) -> Result<Self, SqlError> {
         match name {
-            "read committed" | "read uncommitted" => Ok(Self::ReadCommitted),
+            "read uncommitted" => Ok(Self::ReadUncommitted),
+            "read committed" => Ok(Self::ReadCommitted),
             "repeatable read" => Ok(Self::RepeatableRead),
             "serializable" => Ok(Self::Serializable),
             _ => Err(SqlError::new(
@@ -158,7 +167,8 @@ pub(crate) fn modes(said: &[TransactionMode]) -> Result<Modes, SqlError> {
             }
             TransactionMode::IsolationLevel(level) => {
                 modes.isolation = Some(match level {
-                    Level::ReadUncommitted | Level::ReadCommitted => Isolation::ReadCommitted,
+                    Level::ReadUncommitted => Isolation::ReadUncommitted,
+                    Level::ReadCommitted => Isolation::ReadCommitted,
                     Level::RepeatableRead => Isolation::RepeatableRead,
                     Level::Serializable => Isolation::Serializable,
                     Level::Snapshot => {
@@ -197,12 +207,14 @@ mod tests {
 
     #[test]
     fn a_scheme_that_cannot_read_committed_is_serializable() {
-        let level = |scheme: &str| Isolation::ReadCommitted.under(scheme.parse().unwrap());
-        assert_eq!(level("dl_detect"), Isolation::ReadCommitted);
-        for scheme in ["no_wait", "mvcc", "silo", "hstore"] {
-            assert_eq!(level(scheme), Isolation::Serializable, "{scheme}");
+        for asked in ["read uncommitted", "read committed"] {
+            let asked = Isolation::named(asked).unwrap();
+            let level = |scheme: &str| asked.under(scheme.parse().unwrap());
+            assert_eq!(level("dl_detect"), asked);
+            for scheme in ["no_wait", "mvcc", "silo", "hstore"] {
+                assert_eq!(level(scheme), Isolation::Serializable, "{scheme}");
+            }
         }
-        assert_eq!(Isolation::named("read uncommitted").unwrap().name(), "read committed");
         assert!(Isolation::named("none").unwrap_err().message().contains("serializable"));
     }
 }

@@ -28,6 +28,7 @@ mod comments;
 mod coordination;
 mod copy;
 mod copy_binary;
+mod copy_syntax;
 mod copy_text;
 mod csv;
 mod custom_settings;
@@ -65,6 +66,7 @@ mod literal;
 mod live;
 mod load;
 mod mark;
+mod mode_syntax;
 mod moment;
 mod mutex;
 mod names;
@@ -145,6 +147,7 @@ pub use literal::Literal;
 pub use load::{Format, LoadOptions, Loaded, OnConflict, Progress};
 pub use moment::{show_interval, show_moment, show_time};
 pub use names::{relation_in_text, tablespace_name};
+pub use prepared::written_types::ToldType;
 pub use privileges::{RoleInfo, Roles};
 pub use quoted::quoted_if_needed;
 pub use result::QueryResult;
@@ -165,6 +168,7 @@ pub use statement_end::{StatementScanner, statement_is_complete};
 pub use stream::QueryStream;
 pub use system::{
     ClientState, NamedSnapshot, SYSTEM_TYPE, Serving, SystemClient, SystemRole, SystemStatement,
+    function_name,
 };
 pub use types::of_field as type_of_field;
 pub use user_types::UserType;

@@ -13,12 +13,14 @@ use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Word};
 
 use crate::catalog_names;
+use crate::copy_syntax::{self, EXTRA};
 use crate::depth;
 use crate::dialect::AtollDialect;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign_syntax as syntax;
 use crate::like_clause;
 pub(crate) use crate::mark::MARK;
+use crate::mode_syntax;
 use crate::object_syntax;
 use crate::operator_tokens;
 use crate::question_marks;
@@ -87,6 +89,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     catalog_names::strip(&mut tokens);
     object_syntax::replace_set_schema(&mut tokens);
     object_syntax::replace_owned_sequence(&mut tokens);
+    mode_syntax::take_deferrable(&mut tokens);
     let end = tokens.last().map(|token| token.span.end);
     let placed = |error: ParserError| {
         let error = SqlError::from(error);
@@ -114,6 +117,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     let overriding = sequences::take_overriding(&mut tokens);
     let set_columns = syntax::take_set_columns(&mut tokens);
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
+    let condition = copy_syntax::take_where(&mut tokens);
     let extra = take_copy_options(&mut tokens);
     let last = tokens.iter().rfind(|token| !is_space(token)).cloned();
     let dialect = AtollDialect;
@@ -140,31 +144,9 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
         sequences::give_overriding(insert, overriding);
     }
     if let Statement::Copy { options, .. } = &mut parsed {
-        options.extend(extra);
+        options.extend(extra.into_iter().chain(condition));
     }
     Ok(parsed)
-}
-
-/// A `COPY` option that the parser does not know, as it was written.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ExtraOption<'a> {
-    pub(crate) name: &'a str,
-    /// The word or the string behind it.
-    pub(crate) value: Option<&'a str>,
-    pub(crate) span: Span,
-}
-
-/// The quotes of the name of an [`ExtraOption`]: no name can have them.
-const EXTRA: Option<char> = Some('=');
-
-impl<'a> ExtraOption<'a> {
-    /// The option, if it is one that the parser does not know.
-    pub(crate) fn of(option: &'a CopyOption) -> Option<Self> {
-        let CopyOption::ForceQuote(words) = option else { return None };
-        let name = words.first().filter(|name| name.quote_style == EXTRA)?;
-        let value = words.get(1).map(|value| value.value.as_str());
-        Some(Self { name: &name.value, value, span: name.span })
-    }
 }
 
 /// Takes the options out of `COPY … (option, …)` that the parser does not know. They come back in
@@ -480,6 +462,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::copy_syntax::ExtraOption;
 
     #[test]
     fn a_script_is_cut_at_semicolons_outside_strings() {

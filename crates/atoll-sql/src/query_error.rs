@@ -217,7 +217,8 @@ fn known(text: &str) -> Option<SqlError> {
     if let Some(name) = text.split("mbiguous reference to ").nth(1) {
         let name = last_name(name.rsplit(' ').next().unwrap_or(name));
         let message = format!("column \"{name}\" is ambiguous: more than one table has it");
-        return query(message, &format!("write its table before it, as in t.{name}"));
+        let hint = format!("write its table before it, as in t.{name}");
+        return query(message, &hint).map(|error| error.with_state("42702"));
     }
     if let Some(pair) = between(text, "coerce arithmetic expression ", " to valid types") {
         let message = format!("there is no operator for {}", in_sql(pair));
@@ -240,14 +241,15 @@ fn known(text: &str) -> Option<SqlError> {
     {
         let column = in_sql(column);
         let message = format!("{column} must appear in GROUP BY or inside an aggregate function");
-        return query(message, "");
+        return with_cause(query(message, ""), Cause::Grouping);
     }
     if let Some(used) = between(text, "HAVING clause references: ", " must appear in") {
         let message = format!(
             "HAVING uses {}, which must appear in GROUP BY or inside an aggregate function",
             in_sql(used)
         );
-        return query(message, "WHERE filters rows before they are grouped");
+        let hint = "WHERE filters rows before they are grouped";
+        return with_cause(query(message, hint), Cause::Grouping);
     }
     if let Some((predicate, given)) =
         between(text, "non-boolean predicate '", "").and_then(|rest| {
@@ -263,10 +265,8 @@ fn known(text: &str) -> Option<SqlError> {
     if text.contains("aggregate function calls cannot be nested")
         || text.contains("Aggregate function calls cannot be nested")
     {
-        return query(
-            "an aggregate function stands inside another".to_owned(),
-            "aggregate in a subquery first",
-        );
+        let message = "an aggregate function stands inside another".to_owned();
+        return with_cause(query(message, "aggregate in a subquery first"), Cause::Grouping);
     }
     if text.contains("logical expression OuterReferenceColumn")
         || text.contains("correlated subquery") && text.contains("not support")

@@ -1,5 +1,6 @@
 //! Rows that are loaded, under the rules of their table: defaults for the columns that a file does
-//! not have, conditions, and foreign keys.
+//! not have, conditions, and foreign keys. A load may take some of the rows only, those for which
+//! its own condition is true.
 //!
 //! `RULED-1`: every way to load rows passes through here if the table has rules; one that hands on
 //! whole batches only does so if no rule concerns them.
@@ -13,9 +14,9 @@ use crate::declared::Declared;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::parse;
-use crate::prepared::change::{Cell, Source, Verb};
+use crate::prepared::change::{Cell, Condition, Source, Verb};
 use crate::prepared::query::Binder;
-use crate::prepared::run::{Loading, Part, check, compute, value_of};
+use crate::prepared::run::{Loading, Part, check, compute, holds, value_of};
 use crate::prepared::{Body, Prepared, Unbound, not_short};
 use crate::quoted::quoted_if_needed;
 use crate::short::run::Stop;
@@ -26,23 +27,27 @@ use crate::sink::Sink;
 pub(crate) struct Rules {
     /// `INSERT INTO … DEFAULT VALUES`, with `ON CONFLICT` if rows may be replaced.
     insert: Arc<Prepared>,
+    /// Which rows are taken.
+    condition: Option<Condition>,
     interrupt: Interrupt,
 }
 
 impl Rules {
     /// The rules of a table, if it has some. A row that is replaced may have others that refer to
-    /// it.
+    /// it. The `condition` is that of the load.
     ///
     /// # Errors
     /// They cannot be bound.
     pub(crate) fn of(
         table: &Table,
         replaces: bool,
+        condition: Option<&str>,
         binder: &Binder<'_>,
     ) -> Result<Option<Self>, SqlError> {
-        if table.schema().declared().is_empty() && !replaces {
+        if table.schema().declared().is_empty() && !replaces && condition.is_none() {
             return Ok(None);
         }
+        let condition = condition.map(|text| binder.load_condition(table, text)).transpose()?;
         let name = quoted_if_needed(table.name());
         let conflict = if replaces { replacing(table.schema())? } else { String::new() };
         let insert = parse::one(&format!("INSERT INTO {name} DEFAULT VALUES{conflict}"))?;
@@ -50,7 +55,7 @@ impl Rules {
             Unbound::Error(error) => error,
             Unbound::NotShort(reason) => not_short(&reason.0),
         })?;
-        Ok(Some(Self { insert, interrupt: binder.interrupt.clone() }))
+        Ok(Some(Self { insert, condition, interrupt: binder.interrupt.clone() }))
     }
 
     /// Whether a row may refer to others, or others to it.
@@ -168,7 +173,7 @@ impl Sink for Ruled<'_> {
     }
 
     fn row(&mut self, row: &[Value], place: &dyn Fn() -> String) -> Result<(), ApplyError> {
-        let Rules { insert, interrupt } = self.rules;
+        let Rules { insert, condition, interrupt } = self.rules;
         let around = &self.around;
         let within = |stop: Stop| match stopped(stop) {
             ApplyError::Error(error) => ApplyError::Error(error.within(&place())),
@@ -180,6 +185,12 @@ impl Sink for Ruled<'_> {
             let cell = &self.rules.defaults()[*at];
             self.row[*at] = value_of(cell, self.table, *at, around).map_err(within)?;
         }
+        // As in PostgreSQL, it does not see what is computed.
+        if let Some(condition) = condition
+            && !holds(condition, &self.row, around, interrupt).map_err(within)?
+        {
+            return Ok(());
+        }
         compute(insert.generated(), self.table, &mut self.row, around, interrupt)
             .map_err(within)?;
         let checks = insert.checks();
@@ -189,8 +200,10 @@ impl Sink for Ruled<'_> {
 
     fn batch(&mut self, columns: &[usize], batch: &RecordBatch) -> Result<bool, ApplyError> {
         let rules = &self.rules.insert;
-        let is_concerned =
-            !self.missing.is_empty() || rules.checks().is_some() || rules.generated().is_some();
+        let is_concerned = !self.missing.is_empty()
+            || self.rules.condition.is_some()
+            || rules.checks().is_some()
+            || rules.generated().is_some();
         if is_concerned { Ok(false) } else { self.sink.batch(columns, batch) }
     }
 }

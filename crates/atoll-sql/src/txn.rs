@@ -184,7 +184,7 @@ impl OpenTransaction {
     /// Whether it has changed nothing and each of its statements sees what others have committed:
     /// then a query need not run inside it.
     pub(crate) fn lets_queries_out(&self) -> bool {
-        self.isolation == Isolation::ReadCommitted && !self.has_written
+        self.isolation.reads_committed() && !self.has_written
     }
 
     /// Whether it has changed or locked something.
@@ -211,7 +211,7 @@ impl OpenTransaction {
         self.check_may_write(true)?;
         self.check_no_savepoint()?;
         (self.failed, self.has_written) = (true, true);
-        let hold = run::hold(self.isolation == Isolation::ReadCommitted, false);
+        let hold = run::hold(self.isolation.reads_committed(), false);
         let part = Part { hold, deferred: Some(&mut *self.deferred) };
         let changed = change(&mut self.transaction, part);
         self.transaction.park();

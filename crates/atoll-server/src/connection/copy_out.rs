@@ -25,7 +25,7 @@ impl Connection {
             Outcome::Stream(rows) => Rows::of_stream(rows, "COPY"),
             other => return Ok(other.tag().unwrap_or_default().to_owned()),
         };
-        let columns = rows.columns();
+        let columns = rows.columns(&self.session);
         let out = &mut self.wire.out;
         let open = out.begin(b'H');
         let code = i16::from(format == CopyFormat::Binary);

@@ -130,7 +130,7 @@ impl Connection {
         });
         let formats = if declaration.is_binary { vec![1] } else { Vec::new() };
         let mut portal = Portal::new(statement, Vec::new(), formats);
-        let columns = rows.columns();
+        let columns = rows.columns(&self.session).into();
         portal.progress = Progress::Open { rows, columns };
         self.portals.insert(declaration.name, portal);
         Ok("DECLARE CURSOR".to_owned())

@@ -15,7 +15,7 @@ use super::run::Ran;
 use super::statement::{Portal, Progress, Statement};
 use crate::link::Fault;
 use crate::socket::Came;
-use crate::values::{Column, format_of, oids, parameter, put_description};
+use crate::values::{Column, columns_of, format_of, oids, parameter, put_description, tell};
 use crate::wire::fields::Fields;
 use crate::wire::frames::Frame;
 
@@ -79,11 +79,12 @@ impl Connection {
         if let Some(at) = query {
             let types: Vec<_> = declared.iter().map(|oid| oids::declared(*oid)).collect();
             let made = self.session.prepare_declared(&text[at..], &types).map_err(failed)?;
-            let places = made.parameter_types();
+            let places = made.told_parameters();
             parameters.resize(declared.len().max(places.len()), 0);
             for (oid, place) in parameters.iter_mut().zip(&places) {
                 if matches!(*oid, 0 | oids::UNKNOWN) {
-                    *oid = place.map_or(oids::TEXT, oids::of);
+                    let number_of = |labels| self.session.number_of_type(labels);
+                    *oid = place.map_or(oids::TEXT, |place| oids::told(place, &number_of));
                 }
             }
             prepared = Some(made).filter(|_| kind == Kind::Rows);
@@ -173,8 +174,8 @@ impl Connection {
         self.client.begin();
         let schema = self.session.columns_of_prepared(prepared);
         let schema = schema.map_err(|error| of_error(&error, &statement.text, 0))?;
-        let columns: Arc<[Column]> = crate::values::columns_of(&schema).into();
-        Ok(Arc::clone(statement.columns.get_or_init(|| columns)))
+        let columns = columns_of(&schema, &self.session);
+        Ok(Arc::clone(statement.columns.get_or_init(|| as_told(columns, prepared))))
     }
 
     /// A Describe message.
@@ -283,7 +284,10 @@ impl Connection {
                 Ran::Rows(rows) => {
                     let columns = match statement.columns.get() {
                         Some(columns) => Arc::clone(columns),
-                        None => rows.columns(),
+                        None => match &statement.prepared {
+                            Some(prepared) => as_told(rows.columns(&self.session), prepared),
+                            None => rows.columns(&self.session).into(),
+                        },
                     };
                     portal.progress = Progress::Open { rows, columns };
                 }
@@ -340,6 +344,13 @@ impl Connection {
         self.wire.out.bare(b'3');
         Ok(())
     }
+}
+
+/// Columns with the types that the client of a prepared statement is told of.
+fn as_told(mut columns: Vec<Column>, prepared: &PreparedStatement) -> Arc<[Column]> {
+    let told = prepared.told_columns(columns.len());
+    tell(&mut columns, &told);
+    columns.into()
 }
 
 fn no_portal(name: &str) -> Fault {

@@ -1,10 +1,8 @@
 //! The rows of a result on their way to a client.
 
-use std::sync::Arc;
-
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use atoll_sql::{QueryResult, QueryStream, SqlError};
+use atoll_sql::{QueryResult, QueryStream, SqlError, SqlSession};
 
 use super::report::{of_error, report};
 use crate::link::{Fault, Wire};
@@ -80,8 +78,8 @@ impl Rows {
     }
 
     /// The columns, as they are described.
-    pub(crate) fn columns(&self) -> Arc<[Column]> {
-        columns_of(&self.schema).into()
+    pub(crate) fn columns(&self, session: &SqlSession) -> Vec<Column> {
+        columns_of(&self.schema, session)
     }
 
     /// The rows that were sent.

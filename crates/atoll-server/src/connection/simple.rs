@@ -67,7 +67,7 @@ impl Connection {
                 self.send_fetched(&name, rows, None)?
             }
             Ran::Rows(mut rows) => {
-                let columns = rows.columns();
+                let columns = rows.columns(&self.session);
                 put_description(&columns, &[], &mut self.wire.out);
                 let client = Arc::clone(&self.client);
                 let goes_on = || !client.is_terminated();

@@ -28,7 +28,7 @@ pub(crate) fn put(cell: &Cell<'_>, oid: u32, out: &mut Vec<u8>) -> Result<(), St
             let value = i16::try_from(*value).map_err(|_| outside("integer"))?;
             out.extend_from_slice(&value.to_be_bytes());
         }
-        (Cell::Int(value), oids::OID | oids::REGPROC | oids::XID) => {
+        (Cell::Int(value), oid) if oids::is_number_of_system(oid) => {
             let value = u32::try_from(*value).map_err(|_| outside("number"))?;
             out.extend_from_slice(&value.to_be_bytes());
         }
@@ -57,7 +57,7 @@ pub(crate) fn put(cell: &Cell<'_>, oid: u32, out: &mut Vec<u8>) -> Result<(), St
             out.push(1);
             out.extend_from_slice(text.as_bytes());
         }
-        (Cell::Text(text), oid) if is_text(oid) => out.extend_from_slice(text.as_bytes()),
+        (Cell::Text(text), oid) if oids::is_text(oid) => out.extend_from_slice(text.as_bytes()),
         (Cell::Other(Literal::List(items)), oid) => match oids::element_of(oid) {
             Some(element) => list(items, element, out)?,
             None => super::text::put(cell, out),
@@ -67,16 +67,10 @@ pub(crate) fn put(cell: &Cell<'_>, oid: u32, out: &mut Vec<u8>) -> Result<(), St
             // A literal of this kind has a form of its own.
             return put(&cell, oid, out);
         }
-        (cell, oid) if is_text(oid) => super::text::put(cell, out),
+        (cell, oid) if oids::is_text(oid) => super::text::put(cell, out),
         (cell, oid) => return converted(cell, oid, out),
     }
     Ok(())
-}
-
-/// Whether the binary form of a type is its text.
-fn is_text(oid: u32) -> bool {
-    use oids::{BPCHAR, CHAR, JSON, NAME, TEXT, UNKNOWN, VARCHAR, VOID};
-    matches!(oid, TEXT | VARCHAR | BPCHAR | NAME | CHAR | JSON | UNKNOWN | VOID)
 }
 
 /// A value of another type than its column was described with.

@@ -2,7 +2,7 @@
 
 use arrow_schema::Schema;
 use atoll::DataType;
-use atoll_sql::{SYSTEM_TYPE, type_of_field};
+use atoll_sql::{SYSTEM_TYPE, SqlSession, ToldType, type_of_field};
 
 use super::{Cell, binary, oids, text};
 use crate::wire::out::Out;
@@ -17,12 +17,14 @@ pub(crate) struct Column {
     pub(crate) data_type: Option<DataType>,
 }
 
-/// The columns of a result.
-pub(crate) fn columns_of(schema: &Schema) -> Vec<Column> {
+/// The columns of a result of a session.
+pub(crate) fn columns_of(schema: &Schema, session: &SqlSession) -> Vec<Column> {
     let column = |field: &arrow_schema::Field| {
         let data_type = type_of_field(field).or_else(|| query_type(field.data_type()));
         let of_system = field.metadata().get(SYSTEM_TYPE).and_then(|name| oids::of_system(name));
-        let own = || data_type.map_or(oids::TEXT, oids::of);
+        let own = || {
+            data_type.map_or(oids::TEXT, |own| oids::of(own, &|one| session.number_of_type(one)))
+        };
         Column {
             name: field.name().clone(),
             oid: of_system.unwrap_or_else(own),
@@ -31,6 +33,19 @@ pub(crate) fn columns_of(schema: &Schema) -> Vec<Column> {
         }
     };
     schema.fields().iter().map(|field| column(field)).collect()
+}
+
+/// Gives columns the types that a client is told of instead.
+pub(crate) fn tell(columns: &mut [Column], told: &[Option<ToldType>]) {
+    for (column, told) in columns.iter_mut().zip(told) {
+        if let Some(told) = *told {
+            column.oid = oids::told(told, &|_| None);
+            column.modifier = match told {
+                ToldType::Own(data_type) => oids::modifier_of(data_type),
+                ToldType::System(_) => -1,
+            };
+        }
+    }
 }
 
 /// The types of values that no column of a table has, and a query may have.
@@ -114,6 +129,7 @@ pub(crate) fn put_value(
     bytes.extend_from_slice(&[0; 4]);
     match format {
         0 if oids::element_of_vector(oid).is_some() => text::put_vector(cell, bytes),
+        0 if oid == oids::REGPROC => text::put_function(cell, bytes),
         0 => text::put(cell, bytes),
         _ => binary::put(cell, oid, bytes)?,
     }

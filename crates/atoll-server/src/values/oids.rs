@@ -1,6 +1,7 @@
 //! The numbers that PostgreSQL gives its types.
 
-use atoll::DataType;
+use atoll::{DataType, Labels};
+use atoll_sql::ToldType;
 
 pub(crate) const BOOL: u32 = 16;
 pub(crate) const BYTEA: u32 = 17;
@@ -30,6 +31,8 @@ pub(crate) const NUMERIC: u32 = 1700;
 pub(crate) const VOID: u32 = 2278;
 pub(crate) const UUID: u32 = 2950;
 pub(crate) const JSONB: u32 = 3802;
+/// Those below are PostgreSQL's own.
+const FIRST: u32 = 16_384;
 
 /// Types of elements with those of their arrays.
 const ARRAYS: [(u32, u32); 24] = [
@@ -70,8 +73,11 @@ pub(crate) fn element_of(array: u32) -> Option<u32> {
     ARRAYS.iter().find(|(_, one)| *one == array).map(|(element, _)| *element)
 }
 
-/// The number of a type. Enums have the type of their texts.
-pub(crate) fn of(data_type: DataType) -> u32 {
+/// Finds the number of an enum.
+pub(crate) type NumberOf<'n> = &'n dyn Fn(Labels) -> Option<u32>;
+
+/// The number of a type.
+pub(crate) fn of(data_type: DataType, number_of: NumberOf<'_>) -> u32 {
     match data_type {
         DataType::Int16 => INT2,
         DataType::Int32 => INT4,
@@ -85,18 +91,29 @@ pub(crate) fn of(data_type: DataType) -> u32 {
         DataType::Time => TIME,
         DataType::Interval => INTERVAL,
         DataType::Decimal { .. } => NUMERIC,
-        DataType::Text | DataType::Enum(_) => TEXT,
+        DataType::Text => TEXT,
+        DataType::Enum(labels) => number_of(labels).unwrap_or(TEXT),
         DataType::Varchar(_) => VARCHAR,
         DataType::Char(_) => BPCHAR,
         DataType::Binary | DataType::FixedBinary(_) => BYTEA,
         DataType::Uuid => UUID,
         DataType::Json => JSON,
         DataType::Jsonb => JSONB,
-        DataType::Array(_) => data_type.element().map_or(1009, |element| array_of(of(element))),
+        DataType::Array(_) => {
+            data_type.element().map_or(1009, |element| array_of(of(element, number_of)))
+        }
     }
 }
 
-/// The number of a type that only the system catalogs have, by its name there.
+/// The number of a type as a client is told of it.
+pub(crate) fn told(told: ToldType, number_of: NumberOf<'_>) -> u32 {
+    match told {
+        ToldType::Own(data_type) => of(data_type, number_of),
+        ToldType::System(name) => of_system(name).unwrap_or(TEXT),
+    }
+}
+
+/// The number of a type that columns of tables do not have, by its name in the catalogs.
 pub(crate) fn of_system(name: &str) -> Option<u32> {
     Some(match name {
         "oid" => OID,
@@ -106,7 +123,15 @@ pub(crate) fn of_system(name: &str) -> Option<u32> {
         "char" => CHAR,
         "int2vector" => INT2VECTOR,
         "oidvector" => OIDVECTOR,
+        "varchar" => VARCHAR,
+        "regclass" => 2205,
+        "regtype" => 2206,
+        "regnamespace" => 4089,
+        "regrole" => 4096,
         "oid[]" => array_of(OID),
+        "name[]" => array_of(NAME),
+        "char[]" => array_of(CHAR),
+        "varchar[]" => array_of(VARCHAR),
         _ => return None,
     })
 }
@@ -149,8 +174,19 @@ pub(crate) fn width_of(oid: u32) -> i16 {
     }
 }
 
+/// Whether the binary form of a type that has no type here is a text.
+pub(crate) fn is_text(oid: u32) -> bool {
+    matches!(oid, 0 | TEXT | VARCHAR | BPCHAR | NAME | CHAR | JSON | UNKNOWN | VOID) || oid >= FIRST
+}
+
+/// Whether a type is a number of what the system has.
+pub(crate) fn is_number_of_system(oid: u32) -> bool {
+    matches!(oid, OID | REGPROC | XID | 2205 | 2206 | 4089 | 4096)
+}
+
 /// The type that a client declares for a parameter, where it decides what the parameter means. One
-/// of texts takes the type of its place: drivers declare texts for values of many types.
+/// of texts takes the type of its place: drivers declare texts for values of many types. Numbers of
+/// type `numeric` have any digits.
 pub(crate) fn declared(oid: u32) -> Option<DataType> {
     Some(match oid {
         BOOL => DataType::Bool,
@@ -165,6 +201,7 @@ pub(crate) fn declared(oid: u32) -> Option<DataType> {
         TIMESTAMP => DataType::Timestamp,
         TIMESTAMPTZ => DataType::TimestampTz,
         INTERVAL => DataType::Interval,
+        NUMERIC => DataType::Decimal { precision: 38, scale: 0 },
         UUID => DataType::Uuid,
         JSON => DataType::Json,
         JSONB => DataType::Jsonb,
@@ -183,8 +220,9 @@ mod tests {
 
     #[test]
     fn arrays_have_the_types_of_their_elements() {
-        assert_eq!(of(DataType::Int32.array().unwrap()), 1007);
-        assert_eq!(of(DataType::Varchar(5).array().unwrap()), 1015);
+        let of = |data_type: Option<DataType>| of(data_type.unwrap(), &|_| None);
+        assert_eq!(of(DataType::Int32.array()), 1007);
+        assert_eq!(of(DataType::Varchar(5).array()), 1015);
         assert_eq!(element_of(1007), Some(INT4));
         assert_eq!(declared(1016), DataType::Int64.array());
         assert_eq!((declared(TEXT), declared(1009), declared(0)), (None, None, None));

@@ -51,6 +51,8 @@ fn of_text(text: &str, oid: u32) -> Result<Literal, Report> {
             report("22P02", format!("invalid input syntax for type numeric: \"{text}\""))
         }),
         array => match oids::element_of(array) {
+            // Its place says how many digits its elements have.
+            Some(oids::NUMERIC) => read(DataType::Text.array().unwrap_or(DataType::Text)),
             Some(element) => {
                 let element = oids::declared(element).unwrap_or(DataType::Text);
                 match element.array() {
@@ -68,24 +70,33 @@ fn of_binary(bytes: &[u8], oid: u32) -> Result<Literal, Report> {
         from_binary(bytes, data_type)
             .map_err(|error| report(error.sqlstate(), error.message().to_owned()))
     };
-    match oid {
-        oids::OID => match bytes.try_into() {
-            Ok(bytes) => Ok(Literal::from(u32::from_be_bytes(bytes))),
-            Err(_) => Err(report("22P03", "incorrect binary data format")),
+    let array_of = |element: DataType| match element.array() {
+        Some(array) => of_type(array),
+        None => Err(report("0A000", "arrays of this type are not supported")),
+    };
+    if oids::is_number_of_system(oid) {
+        return of_type(DataType::Int32).map(unsigned);
+    }
+    if let Some(data_type) = oids::declared(oid).filter(|_| oid != oids::array_of(oids::OID)) {
+        return of_type(data_type);
+    }
+    match oids::element_of(oid) {
+        Some(element) if oids::is_number_of_system(element) => match array_of(DataType::Int32)? {
+            Literal::List(items) => Ok(Literal::List(items.into_iter().map(unsigned).collect())),
+            other => Ok(other),
         },
-        // Its digits, which have no limit in the type.
-        oids::NUMERIC => of_type(DataType::Decimal { precision: 38, scale: 0 }),
-        // The binary form of a text is the text, and so is that of a type that is not known.
-        oid => match oids::declared(oid) {
-            Some(data_type) => of_type(data_type),
-            None => match oids::element_of(oid).map(oids::declared) {
-                Some(element) => match element.unwrap_or(DataType::Text).array() {
-                    Some(array) => of_type(array),
-                    None => Err(report("0A000", "arrays of this type are not supported")),
-                },
-                None => of_type(DataType::Text),
-            },
-        },
+        Some(element) => array_of(oids::declared(element).unwrap_or(DataType::Text)),
+        None if oids::is_text(oid) => of_type(DataType::Text),
+        None => Err(report("42704", format!("the type with number {oid} is not supported"))),
+    }
+}
+
+/// A number of what the system has, which has no sign.
+fn unsigned(number: Literal) -> Literal {
+    match number {
+        Literal::Integer(number) => i32::try_from(number)
+            .map_or(Literal::Integer(number), |bits| Literal::from(bits.cast_unsigned())),
+        other => other,
     }
 }
 
@@ -109,6 +120,10 @@ mod tests {
             (Literal::Json("{}".to_owned()), oids::JSONB),
             (Literal::List(vec!["a".into(), Literal::Null]), 1009),
             (Literal::Float(-0.0), oids::FLOAT8),
+            (Literal::List(vec![Literal::Decimal(150, 2), Literal::Null]), 1231),
+            (Literal::Integer(4_000_000_000), oids::OID),
+            (Literal::List(vec![23.into(), 4_000_000_000_i64.into()]), 1028),
+            (Literal::Text("sad".to_owned()), 16_640),
         ] {
             let mut out = Vec::new();
             put(&Cell::of_literal(&literal), oid, &mut out).unwrap();
@@ -124,5 +139,16 @@ mod tests {
         let list = Literal::List(vec!["p".into(), "f".into()]);
         assert_eq!(parameter(b"{\"p\", \"f\"}", 0, 1009), Ok(list));
         assert_eq!(parameter(b"2020-01-01", 0, oids::DATE), Ok("2020-01-01".into()));
+    }
+
+    #[test]
+    fn a_type_that_is_not_known_has_no_binary_form() {
+        for oid in [869, 3904, 1041] {
+            let refused = parameter(&[0, 255], 1, oid).unwrap_err();
+            assert_eq!(refused.state, "42704");
+            assert!(refused.message.contains(&oid.to_string()), "{}", refused.message);
+            // Its text may be one of another type.
+            assert_eq!(parameter(b"1.2.3.4", 0, oid), Ok(Literal::Text("1.2.3.4".to_owned())));
+        }
     }
 }

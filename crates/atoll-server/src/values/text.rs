@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use atoll_sql::{
-    show_bytes, show_date, show_decimal, show_double, show_instant, show_interval, show_real,
-    show_time, show_timestamp, show_uuid,
+    function_name, show_bytes, show_date, show_decimal, show_double, show_instant, show_interval,
+    show_real, show_time, show_timestamp, show_uuid,
 };
 
 use super::cell::Cell;
@@ -39,6 +39,21 @@ pub(crate) fn put(cell: &Cell<'_>, out: &mut Vec<u8>) {
         Cell::Other(literal) => array(literal),
     };
     out.extend_from_slice(text.as_bytes());
+}
+
+/// Writes the number of a function as its name, as far as it has one.
+pub(crate) fn put_function(cell: &Cell<'_>, out: &mut Vec<u8>) {
+    let number = match cell {
+        Cell::Int(number) => u32::try_from(*number).ok(),
+        _ => None,
+    };
+    match number {
+        Some(0) => out.push(b'-'),
+        Some(number) if let Some(name) = function_name(number) => {
+            out.extend_from_slice(name.as_bytes());
+        }
+        _ => put(cell, out),
+    }
 }
 
 /// Writes a vector: its elements stand behind each other.

@@ -363,3 +363,238 @@ fn the_connection_closes_when_the_client_says_so() {
         assert_eq!(client.receive(), None, "{sql}");
     }
 }
+
+/// The types of the parameters and of the columns of a statement, or the state of its error.
+fn described(
+    client: &mut Client,
+    sql: &str,
+    types: &[u32],
+) -> Result<(Vec<u32>, Vec<u32>), String> {
+    let messages = [parse("", sql, types), describe(b'S', ""), sync()];
+    client.socket.write_all(&messages.concat()).unwrap();
+    let answers = client.until_ready();
+    let body = |kind| answers.iter().find(|one| one.kind == kind).map(|one| one.body.clone());
+    match (body('t'), body('T')) {
+        (Some(parameters), columns) => {
+            let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+            let parameters = parameters[2..].chunks(4).map(number).collect();
+            Ok((parameters, columns.map_or_else(Vec::new, |body| types_of(&body))))
+        }
+        _ => Err(answers[answers.len() - 2].show()),
+    }
+}
+
+/// As PostgreSQL 15 describes them.
+#[test]
+fn parameters_have_the_types_that_postgresql_infers() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.query("CREATE TABLE l (id int PRIMARY KEY, at timestamptz, t text, n numeric(6,2))");
+    for (sql, parameters) in [
+        ("SELECT id FROM l WHERE id = ANY($1)", vec![1007]),
+        ("SELECT id FROM l WHERE t <> ALL($1) AND n = ANY($2)", vec![1009, 1231]),
+        ("SELECT count(*) FROM l WHERE id = ANY($1) GROUP BY t", vec![1007]),
+        ("INSERT INTO l (id, t) SELECT * FROM unnest($1::int[], $2::text[])", vec![1007, 1009]),
+        ("SELECT pg_terminate_backend($1)", vec![23]),
+        ("SELECT pg_cancel_backend($1), to_regclass($2)", vec![23, 25]),
+        (
+            "SELECT $1::oid, $2::regclass, $3::name, $4::\"char\", $5::oid[]",
+            vec![26, 2205, 19, 18, 1028],
+        ),
+        (
+            "SELECT $1::varchar(3), $2::numeric(4,1), $3::char(2), $4::numeric, $5::varchar",
+            vec![1043, 1700, 1042, 1700, 1043],
+        ),
+        ("SELECT pg_advisory_lock($1), pg_advisory_lock($2, $3)", vec![20, 23, 23]),
+        ("SELECT id + $1, at - $2, at + $3 FROM l", vec![23, 1184, 1186]),
+        ("SELECT $1 + 1, $2 || 'a'", vec![23, 25]),
+        ("SELECT * FROM l LIMIT $1 OFFSET $2", vec![20, 20]),
+        ("INSERT INTO l SELECT $1, $2, $3", vec![23, 1184, 25]),
+        ("SELECT n * $1, n > $2 FROM l", vec![1700, 1700]),
+        ("SELECT oid FROM pg_class WHERE oid = $1::oid AND relname = $2::name", vec![26, 19]),
+    ] {
+        let found = described(&mut client, sql, &[]).map(|(parameters, _)| parameters);
+        assert_eq!(found, Ok(parameters), "{sql}");
+    }
+    // A list that is declared and one that is inferred run alike.
+    client.query("INSERT INTO l (id) VALUES (1), (2), (3)");
+    let list = [
+        &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 0, 0, 0, 2, 0, 0, 0, 1][..],
+        &[0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 3],
+    ];
+    for types in [&[][..], &[1007]] {
+        let messages = [
+            parse("", "SELECT id FROM l WHERE id = ANY($1)", types),
+            bind_raw(("", ""), &[1], &[Some(&list.concat())], &[]),
+            execute("", 0),
+            sync(),
+        ];
+        assert_eq!(client.answers(&messages), ["1", "2", "D 1", "D 3", "SELECT 2", "ZI"]);
+    }
+}
+
+#[test]
+fn columns_have_the_types_that_postgresql_gives_them() {
+    let served = Served::start();
+    let mut client = served.client();
+    for (sql, columns) in [
+        ("SELECT 1, -1, 2147483648, 1.5, 'x'", vec![23, 23, 20, 1700, 25]),
+        ("SELECT 1 AS a UNION ALL SELECT 2", vec![23]),
+        ("VALUES (1, 'a'), (2, 'b')", vec![23, 25]),
+        ("SELECT 'x'::varchar(3), 'a'::\"char\", 1::oid, 'x'::name", vec![1043, 18, 26, 19]),
+        (
+            "SELECT CASE WHEN true THEN 1 END, coalesce(NULL, 1), 1 + 1, 1::bigint",
+            vec![23, 23, 23, 20],
+        ),
+        ("SELECT current_user, current_database(), pg_backend_pid()", vec![19, 19, 23]),
+    ] {
+        let found = described(&mut client, sql, &[]).map(|(_, columns)| columns);
+        assert_eq!(found, Ok(columns), "{sql}");
+    }
+    let messages = [
+        parse("", "SELECT 1, 7::oid, 'ab'::varchar(3)", &[]),
+        bind("", "", &[], &[1]),
+        execute("", 0),
+        sync(),
+    ];
+    client.socket.write_all(&messages.concat()).unwrap();
+    let row = client.until_ready().remove(2).raw_values();
+    assert_eq!(row, [Some(vec![0, 0, 0, 1]), Some(vec![0, 0, 0, 7]), Some(b"ab".to_vec())]);
+}
+
+#[test]
+fn enums_are_described_by_their_own_numbers() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.query("CREATE TYPE mood AS ENUM ('sad', 'ok')");
+    client.query("CREATE TABLE m (id int PRIMARY KEY, a mood)");
+    let number = client.query("SELECT 'mood'::regtype::oid")[0].replace("D ", "");
+    let own: u32 = number.parse().unwrap();
+    let insert = "INSERT INTO m VALUES ($1, $2) RETURNING a";
+    assert_eq!(described(&mut client, insert, &[]), Ok((vec![23, own], vec![own])));
+    let select = "SELECT a, max(a), 'ok'::mood FROM m WHERE a = $1 GROUP BY a";
+    assert_eq!(described(&mut client, select, &[]), Ok((vec![own], vec![own; 3])));
+    assert_eq!(described(&mut client, "SELECT $1::mood", &[]), Ok((vec![own], vec![own])));
+    for types in [&[][..], &[23, own]] {
+        let id = if types.is_empty() { 1i32 } else { 2 }.to_be_bytes();
+        let messages = [
+            parse("", insert, types),
+            bind_raw(("", ""), &[1], &[Some(&id), Some(b"sad")], &[1]),
+            execute("", 0),
+            sync(),
+        ];
+        assert_eq!(client.answers(&messages), ["1", "2", "D sad", "INSERT 0 1", "ZI"]);
+    }
+    let query = frame(b'Q', b"SELECT a FROM m WHERE id = 1\0");
+    client.socket.write_all(&query).unwrap();
+    assert_eq!(types_of(&client.until_ready()[0].body), [own]);
+}
+
+/// A client that does not know a type asks for all that it is made of.
+#[test]
+fn the_tree_of_a_type_is_found() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.query("CREATE TYPE mood AS ENUM ('sad', 'ok')");
+    client.query("CREATE DOMAIN small AS int CHECK (VALUE < 9)");
+    let types = "(SELECT t.oid, t.typname AS name, CASE WHEN t.typtype = 'd' THEN \
+        (WITH RECURSIVE b(oid, depth) AS (SELECT i.typbasetype, 0 FROM pg_type i \
+        WHERE i.oid = t.oid UNION ALL SELECT i.typbasetype, b.depth + 1 FROM pg_type i, b \
+        WHERE b.oid = i.oid AND i.typbasetype <> 0) SELECT oid FROM b ORDER BY depth DESC LIMIT 1) \
+        END AS base, t.typelem AS element, CASE WHEN t.typtype = 'c' THEN (SELECT \
+        array_agg(a.atttypid ORDER BY a.attnum) FROM pg_attribute a JOIN pg_class c \
+        ON a.attrelid = c.oid WHERE c.reltype = t.oid) END AS parts FROM pg_type AS t)";
+    let sql = format!(
+        "WITH RECURSIVE tree(oid, name, base, element, parts, depth) AS (SELECT ti.oid, ti.name, \
+         ti.base, ti.element, ti.parts, 0 FROM {types} AS ti WHERE ti.oid = ANY($1::oid[]) \
+         UNION ALL SELECT ti.oid, ti.name, ti.base, ti.element, ti.parts, tt.depth + 1 \
+         FROM {types} AS ti, tree AS tt WHERE ti.oid = tt.element OR ti.oid = tt.base \
+         OR (tt.parts IS NOT NULL AND ti.oid = ANY(tt.parts))) \
+         SELECT DISTINCT name, depth, base::regtype::text AS b FROM tree ORDER BY depth DESC, name"
+    );
+    assert_eq!(described(&mut client, &sql, &[]).unwrap().0, [1028]);
+    let number = |client: &mut Client, name: &str| {
+        let found = client.query(&format!("SELECT '{name}'::regtype::oid"))[0].replace("D ", "");
+        found.parse::<u32>().unwrap().to_be_bytes()
+    };
+    let numbers = ["mood[]", "small", "int[]"].map(|name| number(&mut client, name));
+    let mut list = vec![0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 26, 0, 0, 0, 3, 0, 0, 0, 1];
+    numbers.iter().for_each(|number| list.extend([&[0, 0, 0, 4], &number[..]].concat()));
+    let messages = [
+        parse("", &sql, &[]),
+        bind_raw(("", ""), &[1], &[Some(&list)], &[]),
+        execute("", 0),
+        sync(),
+    ];
+    assert_eq!(
+        client.answers(&messages)[2..],
+        [
+            "D int4|1|NULL",
+            "D mood|1|NULL",
+            "D _int4|0|NULL",
+            "D _mood|0|NULL",
+            "D small|0|integer",
+            "SELECT 5",
+            "ZI"
+        ]
+    );
+}
+
+#[test]
+fn numbers_of_any_digits_are_what_a_client_declares() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.query("CREATE TABLE n (id int PRIMARY KEY, l numeric(6,2)[])");
+    assert_eq!(described(&mut client, "SELECT $1", &[1700]), Ok((vec![1700], vec![1700])));
+    assert_eq!(described(&mut client, "SELECT $1 + 1", &[1700]), Ok((vec![1700], vec![1700])));
+    let by_key = "SELECT id FROM n WHERE id = $1";
+    assert_eq!(described(&mut client, by_key, &[1700]), Ok((vec![1700], vec![23])));
+    let mut run = |sql: &str, oid: u32, format: i16, value: &[u8]| {
+        let messages = [
+            parse("", sql, &[oid]),
+            bind_raw(("", ""), &[format], &[Some(value)], &[]),
+            describe(b'P', ""),
+            execute("", 0),
+            sync(),
+        ];
+        client.answers(&messages)[3..].join(" ")
+    };
+    for (sql, text, wanted) in [
+        ("SELECT $1", "1180591620717411303424", "D 1180591620717411303424 SELECT 1 ZI"),
+        ("SELECT $1", "1.50", "D 1.50 SELECT 1 ZI"),
+        ("SELECT $1", "5", "D 5 SELECT 1 ZI"),
+        (by_key, "5", "SELECT 0 ZI"),
+    ] {
+        assert_eq!(run(sql, 1700, 0, text.as_bytes()), wanted, "{sql}");
+    }
+    // {1.50, NULL}, in binary form.
+    let list = [
+        &[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 6, 164, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 12][..],
+        &[0, 2, 0, 0, 0, 0, 0, 2, 0, 1, 0x13, 0x88, 255, 255, 255, 255],
+    ]
+    .concat();
+    let insert = "INSERT INTO n VALUES (1, $1) RETURNING l";
+    assert_eq!(run(insert, 1231, 1, &list), "D {1.50,NULL} INSERT 0 1 ZI");
+    let insert = "INSERT INTO n VALUES (2, $1) RETURNING l";
+    assert_eq!(run(insert, 1231, 0, b"{2.25}"), "D {2.25} INSERT 0 1 ZI");
+    assert_eq!(
+        client.answers(&[
+            parse("", "SELECT $1", &[869]),
+            bind_raw(("", ""), &[1], &[Some(&[2, 32, 0, 4, 1, 2, 3, 4])], &[]),
+            sync(),
+        ])[1],
+        "E 42704"
+    );
+}
+
+#[test]
+fn functions_are_shown_by_their_names() {
+    let served = Served::start();
+    let mut client = served.client();
+    let sql = "SELECT typinput, typmodin FROM pg_type WHERE typname = 'int4'";
+    assert_eq!(client.query(sql)[0], "D int4in|-");
+    let messages = [parse("", sql, &[]), bind("", "", &[], &[1]), execute("", 0), sync()];
+    client.socket.write_all(&messages.concat()).unwrap();
+    let row = client.until_ready().remove(2).raw_values();
+    assert_eq!(row, [Some(vec![0, 0, 0, 42]), Some(vec![0; 4])]);
+}

@@ -6,7 +6,7 @@
 //! run on a snapshot.
 //!
 //! In reading order: [`parameters`], [`query`], [`change`] (binding), [`run`] (changes), [`lift`],
-//! [`cache`].
+//! [`cache`]; [`written_types`] for clients that ask before a statement runs.
 
 pub(crate) mod cache;
 pub(crate) mod change;
@@ -16,6 +16,7 @@ pub(crate) mod partitions;
 pub(crate) mod query;
 pub(crate) mod run;
 pub(crate) mod wanted;
+pub(crate) mod written_types;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -205,6 +206,9 @@ impl Prepared {
         let mut parameters = vec![None; count];
         for slot in &self.slots {
             parameters[slot.number] = Some(slot.data_type);
+        }
+        for slot in &self.lists {
+            parameters[slot.number] = slot.data_type.array();
         }
         Some(Described::new(parameters, columns))
     }

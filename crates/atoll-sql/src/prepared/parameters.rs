@@ -16,7 +16,7 @@ use sqlparser::parser::Parser;
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
-use crate::rules::number::Number;
+use crate::rules::number::{DIGITS_MAX, Number};
 use crate::{clock, interval, parameter_name, show, types, uuid, zone};
 
 /// Most parameters of a statement, as in PostgreSQL's protocol.
@@ -97,7 +97,7 @@ pub(crate) enum ParameterType {
 }
 
 /// `CAST(expr AS data_type)`.
-fn cast(expr: Expr, data_type: ParameterType) -> Option<Expr> {
+pub(crate) fn cast(expr: Expr, data_type: ParameterType) -> Option<Expr> {
     let dialect = PostgreSqlDialect {};
     let name = match data_type {
         ParameterType::One(one) => one.to_string(),
@@ -192,6 +192,12 @@ pub(crate) fn written(value: &Literal) -> Expr {
     match value {
         Literal::Null => Expr::value(SqlValue::Null),
         Literal::Bool(truth) => Expr::value(SqlValue::Boolean(*truth)),
+        // Its digits alone are those of an integer.
+        Literal::Decimal(digits, 0) => {
+            let number = written(&Literal::Integer(*digits));
+            let data_type = DataType::Decimal { precision: DIGITS_MAX, scale: 0 };
+            cast(number.clone(), ParameterType::One(data_type)).unwrap_or(number)
+        }
         Literal::Integer(_) | Literal::Decimal(..) => {
             let shown = value.show();
             let number = |digits: &str| Expr::value(SqlValue::Number(digits.to_owned(), false));

@@ -7,8 +7,9 @@ use sqlparser::ast::{
 };
 
 use super::{Outcome, SqlSession};
+use crate::copy_syntax::ExtraOption;
 use crate::error::{SqlError, SqlErrorKind};
-use crate::parse::{self, ExtraOption};
+use crate::parse;
 use crate::quoted::quoted_if_needed;
 use crate::view::View;
 use crate::{copy, depth, names};

@@ -10,7 +10,8 @@ use super::{Outcome, PreparedStatement, SqlSession, Target};
 use crate::error::SqlError;
 use crate::literal::Literal;
 use crate::parse;
-use crate::prepared::parameters;
+use crate::prepared::parameters::{self, ParameterType};
+use crate::prepared::written_types::ANY_NUMBER;
 use crate::query::{self, Reading, Source};
 use crate::system;
 
@@ -50,15 +51,25 @@ impl SqlSession {
             }
             Err(error) => return Err(error),
         };
-        let columns = columns.map_or_else(|| self.columns_of(statement), Ok)?;
+        let columns = columns.map_or_else(|| self.columns_of(statement, &|_| false), Ok)?;
         Ok(Description { parameters, columns })
     }
 
     /// The columns of what has shown none when it was prepared: a query runs on a snapshot, cut to
-    /// no rows.
-    pub(super) fn columns_of(&mut self, mut statement: Statement) -> Result<SchemaRef, SqlError> {
+    /// no rows. Some parameters are numbers of any digits.
+    pub(super) fn columns_of(
+        &mut self,
+        mut statement: Statement,
+        is_number: &dyn Fn(usize) -> bool,
+    ) -> Result<SchemaRef, SqlError> {
         self.check_allowed(&statement)?;
-        parameters::replace(&mut statement, |_| Some(parameters::written(&Literal::Null)));
+        parameters::replace(&mut statement, |at| {
+            let null = parameters::written(&Literal::Null);
+            match is_number(at) {
+                true => parameters::cast(null, ParameterType::One(ANY_NUMBER)),
+                false => Some(null),
+            }
+        });
         match &mut statement {
             Statement::Query(query) => {
                 let none = Expr::value(Value::Number("0".to_owned(), false));
@@ -86,7 +97,8 @@ impl SqlSession {
             Statement::Execute { name, .. } => {
                 let prepared = self.named(name.as_ref())?;
                 let columns = prepared.columns();
-                return columns.map_or_else(|| self.columns_of(prepared.statement()), Ok);
+                return columns
+                    .map_or_else(|| self.columns_of(prepared.statement(), &|_| false), Ok);
             }
             _ => return Ok(Arc::new(Schema::empty())),
         }

@@ -81,7 +81,7 @@ impl SqlSession {
         let rules = match &self.target {
             Target::Database { .. } => {
                 let (scope, interrupt) = (self.scope()?, self.interrupt());
-                Rules::of(table, false, &Binder { scope: &scope, interrupt: &interrupt })?
+                Rules::of(table, false, None, &Binder { scope: &scope, interrupt: &interrupt })?
             }
             Target::Snapshot(_) => None,
         };

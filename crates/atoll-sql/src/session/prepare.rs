@@ -14,6 +14,7 @@ use crate::literal::Literal;
 use crate::prepared::cache::{Known, Shared};
 use crate::prepared::parameters::ParameterType;
 use crate::prepared::query::Binder;
+use crate::prepared::written_types::{self, ToldType};
 use crate::prepared::{Described, Unbound, parameters, wrong_count};
 use crate::rows::{FromRow, Params};
 use crate::scope::Scope;
@@ -25,6 +26,15 @@ use crate::{depth, names, parse, types};
 pub struct PreparedStatement {
     parameters: usize,
     known: Mutex<Arc<Known>>,
+    numbers: Vec<Number>,
+}
+
+/// A parameter that is declared as a number of any digits, in a place that is for no such number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Number {
+    pub(super) parameter: usize,
+    /// Whether the place has no type.
+    pub(super) is_open: bool,
 }
 
 /// A statement to run: a text, or one that has been prepared.
@@ -67,7 +77,17 @@ impl AsStatement for &PreparedStatement {
 
 impl PreparedStatement {
     pub(super) fn new(known: Arc<Known>) -> Self {
-        Self { parameters: known.parameters, known: Mutex::new(known) }
+        Self { parameters: known.parameters, known: Mutex::new(known), numbers: Vec::new() }
+    }
+
+    /// The same with parameters that are declared as numbers.
+    pub(super) fn with_numbers(self, numbers: Vec<Number>) -> Self {
+        Self { numbers, ..self }
+    }
+
+    /// Whether a parameter is declared as a number of any digits where its place does not say so.
+    pub(super) fn is_number(&self, parameter: usize) -> bool {
+        self.numbers.iter().any(|number| number.parameter == parameter)
     }
 
     /// How many parameters it has.
@@ -83,10 +103,31 @@ impl PreparedStatement {
         types
     }
 
+    /// The types of its parameters as PostgreSQL would tell them, where its text or the places say
+    /// something.
+    pub fn told_parameters(&self) -> Vec<Option<ToldType>> {
+        let places = self.parameter_types().into_iter().map(|place| place.map(ToldType::Own));
+        let known = self.known();
+        let written = || written_types::of_parameters(&known.statement, self.parameters);
+        let written = if known.is_deep { depth::with_room(written) } else { written() };
+        written.into_iter().zip(places).map(|(written, place)| written.or(place)).collect()
+    }
+
+    /// The types of the columns of its result, of which there are so many, where PostgreSQL would
+    /// tell others than those of [`PreparedStatement::columns`].
+    pub fn told_columns(&self, count: usize) -> Vec<Option<ToldType>> {
+        let known = self.known();
+        let told = || written_types::of_columns(&known.statement, count);
+        if known.is_deep { depth::with_room(told) } else { told() }
+    }
+
     /// The columns of its result, none for a statement that returns no rows. `None` if they depend
     /// on the values of its parameters.
     pub fn columns(&self) -> Option<SchemaRef> {
         let known = self.known();
+        if matches!(known.statement, Statement::Query(_)) && !self.numbers.is_empty() {
+            return None;
+        }
         if is_bound(&known.statement) {
             return self.described()?.columns;
         }
@@ -100,6 +141,16 @@ impl PreparedStatement {
                 | Statement::Execute { .. }
         );
         (!shows).then(|| Arc::new(Schema::empty()))
+    }
+
+    /// The values, whole numbers among them as what they are declared to be.
+    fn with_numbers_in(&self, values: &[Literal]) -> Vec<Literal> {
+        let is_open = |at: usize| self.numbers.iter().any(|one| one.parameter == at && one.is_open);
+        let value = |(at, value): (usize, &Literal)| match value {
+            Literal::Integer(digits) if is_open(at) => Literal::Decimal(*digits, 0),
+            other => other.clone(),
+        };
+        values.iter().enumerate().map(value).collect()
     }
 
     /// The statement as it was written.
@@ -205,6 +256,12 @@ impl SqlSession {
         statement: &PreparedStatement,
         values: &[Literal],
     ) -> Result<Outcome, SqlError> {
+        let with_numbers: Vec<Literal>;
+        let mut values = values;
+        if statement.numbers.iter().any(|number| number.is_open) {
+            with_numbers = statement.with_numbers_in(values);
+            values = &with_numbers;
+        }
         if statement.known().is_deep {
             return depth::with_room(|| self.run_known_statement(statement, values));
         }

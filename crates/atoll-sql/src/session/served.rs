@@ -2,10 +2,10 @@
 //! the columns of a prepared statement, and the state of the transaction.
 
 use arrow_schema::SchemaRef;
-use atoll::DataType;
+use atoll::{DataType, Labels};
 
 use super::maintenance;
-use super::prepare::{bind, known};
+use super::prepare::{Number, bind, known};
 use super::{AsStatement, Outcome, PreparedStatement, SqlSession, Target};
 use crate::error::SqlError;
 use crate::literal::Literal;
@@ -13,7 +13,7 @@ use crate::parse;
 use crate::prepared::parameters::{self, ParameterType, is_of};
 use crate::rows::Params;
 use crate::settings::Setting;
-use crate::{depth, zone};
+use crate::{depth, system, zone};
 
 /// The state of the transaction of a session between two statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,8 +86,24 @@ impl SqlSession {
         zone::set(self.settings.now().zone);
     }
 
+    /// The number that the catalogs have for a type of its own; `None` if there is none of the name.
+    pub fn number_of_type(&self, labels: Labels) -> Option<u32> {
+        match &self.target {
+            Target::Snapshot(snapshot) => {
+                let object = snapshot.objects().into_iter().find(|one| one.name() == labels.name());
+                object.map(|object| system::number_of(object.serial_number()))
+            }
+            Target::Database { .. } => {
+                let scope = self.scope().ok()?;
+                let object = scope.catalog.object(labels.name());
+                object.map(|object| system::number_of(object.serial()))
+            }
+        }
+    }
+
     /// As [`SqlSession::prepare`], with types that are declared for some parameters. Where the
     /// place of a parameter takes values of the declared type as they are, it is that of the place.
+    /// A number of any digits is declared as a decimal of any precision.
     ///
     /// # Errors
     /// As there.
@@ -108,18 +124,32 @@ impl SqlSession {
             Ok(known) => PreparedStatement::new(known),
             Err(error) if declared.iter().all(Option::is_none) => return Err(error),
             // With the types it may be right.
-            Err(_) => return self.with_types(sql, |at| declared.get(at).copied().flatten()),
+            Err(_) => {
+                let told = |at: usize| declared.get(at).copied().flatten();
+                return self.with_types(sql, |at| told(at).filter(|one| !has_any_digits(*one)));
+            }
         };
         let places = plain.parameter_types();
+        let numbers = declared.iter().zip(&places).enumerate();
+        let numbers = numbers.filter_map(|(parameter, (declared, place))| {
+            let is_number = |one| matches!(one, &Some(DataType::Decimal { .. }));
+            let is_one = is_number(declared) && !is_number(place);
+            is_one.then_some(Number { parameter, is_open: place.is_none() })
+        });
+        let numbers = numbers.collect();
         let missing: Vec<Option<DataType>> = places
             .iter()
             .zip(declared.iter().chain(std::iter::repeat(&None)))
-            .map(|(place, declared)| declared.filter(|declared| !takes(*place, *declared)))
+            .map(|(place, declared)| {
+                let declared = declared.filter(|declared| !has_any_digits(*declared))?;
+                (!takes(*place, declared)).then_some(declared)
+            })
             .collect();
         if missing.iter().all(Option::is_none) {
-            return Ok(plain);
+            return Ok(plain.with_numbers(numbers));
         }
-        self.with_types(sql, |at| missing.get(at).copied().flatten())
+        let typed = self.with_types(sql, |at| missing.get(at).copied().flatten())?;
+        Ok(typed.with_numbers(numbers))
     }
 
     /// A statement with these types written to its parameters.
@@ -156,7 +186,7 @@ impl SqlSession {
             return Ok(columns);
         }
         self.begin_statement()?;
-        let columns = self.columns_of(prepared.statement());
+        let columns = self.columns_of(prepared.statement(), &|at| prepared.is_number(at));
         self.rest();
         columns
     }
@@ -179,6 +209,12 @@ fn written(data_type: DataType) -> ParameterType {
         Some(element) => ParameterType::List(element),
         None => ParameterType::One(data_type),
     }
+}
+
+/// Whether the values of a declared type have more digits than a type of ours says: they tell.
+fn has_any_digits(declared: DataType) -> bool {
+    let element = declared.element().unwrap_or(declared);
+    matches!(element, DataType::Decimal { .. })
 }
 
 /// Whether a place of a type takes values of a declared type as they are.

@@ -3,9 +3,10 @@
 //! They are functions of one query, since they know its definitions. While a statement is bound
 //! they are volatile, so that no plan that is kept has their values.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_schema::DataType as ArrowType;
 use datafusion::common::{Result, ScalarValue};
@@ -246,14 +247,17 @@ const ALL: &[Definition] = &[
             other => own(other),
         }))
     }),
-    text(REGPROC_NAME, |_, values| {
-        Ok(shown(values, |oid| {
-            let oid = oid.to_string();
-            let mut functions = types::lines(include_str!("functions.txt"));
-            functions.find(|line| line[0] == oid).map(|line| line[1].to_owned())
-        }))
-    }),
+    text(REGPROC_NAME, |_, values| Ok(shown(values, |oid| function_name(oid).map(str::to_owned)))),
 ];
+
+/// The name of a function of the system catalogs, by its number.
+pub fn function_name(number: u32) -> Option<&'static str> {
+    static NAMES: LazyLock<HashMap<u32, &str>> = LazyLock::new(|| {
+        let lines = types::lines(include_str!("functions.txt"));
+        lines.filter_map(|line| Some((line.first()?.parse().ok()?, *line.get(1)?))).collect()
+    });
+    NAMES.get(&number).copied()
+}
 
 /// Whether there is a function of this name.
 pub(super) fn is_known(name: &str) -> bool {

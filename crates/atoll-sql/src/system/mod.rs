@@ -42,6 +42,8 @@ use sqlparser::ast::Statement;
 
 pub(crate) use self::definitions::Definitions;
 pub(crate) use self::functions::asks;
+pub use self::functions::function_name;
+pub(crate) use self::oids::number_of;
 pub(crate) use self::provider::WithSystem;
 pub use self::serving::{
     ClientState, NamedSnapshot, Serving, SystemClient, SystemRole, SystemStatement,

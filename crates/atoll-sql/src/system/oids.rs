@@ -32,6 +32,13 @@ pub(super) const PG_CLASS: u32 = 1259;
 pub(super) const PG_CONSTRAINT: u32 = 2606;
 pub(super) const PG_NAMESPACE: u32 = 2615;
 
+/// The number of what has a serial number.
+pub(crate) fn number_of(serial: u64) -> u32 {
+    let blocks = (END - FIRST) / u64::from(BLOCK);
+    let number = FIRST + serial % blocks * u64::from(BLOCK);
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 /// Gives numbers to relations.
 #[derive(Default)]
 pub(super) struct Numbers {
@@ -43,9 +50,7 @@ impl Numbers {
     /// The number of what has a serial number. Two get the same one only after eight million
     /// relations were made between them; then the other one gets another.
     pub(super) fn of(&mut self, serial: u64) -> u32 {
-        let blocks = (END - FIRST) / u64::from(BLOCK);
-        let number = FIRST + serial % blocks * u64::from(BLOCK);
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let number = number_of(serial);
         match self.given.insert(number) {
             true => number,
             false => self.other(),

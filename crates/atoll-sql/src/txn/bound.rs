@@ -44,7 +44,7 @@ impl OpenTransaction {
     ) -> Result<Ran, SqlError> {
         self.check()?;
         self.check_may_write(writes)?;
-        let read_committed = self.isolation == Isolation::ReadCommitted;
+        let read_committed = self.isolation.reads_committed();
         let mut pause = PAUSE_MIN;
         for _ in 0..ATTEMPTS_MAX {
             context::begin_attempt();

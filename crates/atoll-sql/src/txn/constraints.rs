@@ -3,7 +3,6 @@
 use super::OpenTransaction;
 use crate::error::SqlError;
 use crate::interrupt::Interrupt;
-use crate::isolation::Isolation;
 use crate::prepared::run;
 use crate::short::run::Stop;
 
@@ -38,7 +37,7 @@ impl OpenTransaction {
         if self.deferred.len() == 0 {
             return Ok(());
         }
-        let hold = run::hold(self.isolation == Isolation::ReadCommitted, false);
+        let hold = run::hold(self.isolation.reads_committed(), false);
         let how = (hold, !self.savepoints.is_empty() && !is_end, is_end);
         let mut deferred = std::mem::take(&mut self.deferred);
         let mut violated = None;

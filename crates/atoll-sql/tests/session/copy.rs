@@ -617,3 +617,37 @@ fn whole_batches_are_under_the_rules_of_their_table() {
         }
     }
 }
+
+#[test]
+fn a_condition_chooses_the_rows_of_a_file() {
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, "a.csv", "1,a,1.5\n2,b,2.5\n3,,3.5\n4,d,9.5\n");
+    let mut session = session(TABLE);
+    let copy = |rest: &str| format!("COPY t (id, name, price) FROM '{}' {rest}", path.display());
+    let sql = copy("WITH (FORMAT csv) WHERE t.id > 1 AND lower(name) <> 'd'");
+    assert_eq!(tag(&mut session, &sql), "COPY 1");
+    assert_eq!(rows(&mut session, "SELECT id, name, day FROM t"), ["2|b|NULL"]);
+    assert_eq!(tag(&mut session, &copy("(FORMAT csv) WHERE price = 1.5")), "COPY 1");
+    // A default is there, and what is computed is not yet.
+    tag(
+        &mut session,
+        "CREATE TABLE c (id int, d int DEFAULT 7, g int GENERATED ALWAYS AS (id) STORED)",
+    );
+    let lines = file(&folder, "c.csv", "1\n2\n");
+    let copy_c = |rest: &str| format!("COPY c (id) FROM '{}' CSV WHERE {rest}", lines.display());
+    assert_eq!(tag(&mut session, &copy_c("d = 7 AND g IS NULL AND id = 2")), "COPY 1");
+    assert_eq!(rows(&mut session, "SELECT * FROM c"), ["2|7|2"]);
+    for (rest, state) in [
+        ("CSV WHERE nothing > 1", "42703"),
+        ("CSV WHERE id", "42804"),
+        ("CSV WHERE count(*) > 1", "42803"),
+        ("CSV WHERE id IN (SELECT 1)", "0A000"),
+        ("CSV WHERE id = 1, id = 2", "42804"),
+        ("CSV WHERE id = 1 FROM t", "42601"),
+        ("CSV WHERE", "42601"),
+    ] {
+        let failed = error(&mut session, &copy(rest));
+        assert_eq!(failed.sqlstate(), state, "{rest}: {}", failed.message());
+    }
+    assert_eq!(count(&mut session), "2");
+}

@@ -289,3 +289,20 @@ fn a_query_that_waits_holds_nothing_that_it_has_only_read() {
         assert_eq!(reader.join().unwrap(), ["10", "20", "30"]);
     });
 }
+
+#[test]
+fn modes_that_change_nothing_are_taken_and_shown() {
+    let mut session = SqlSession::on_database(patient());
+    let mut shown = |begin: &str| {
+        tag(&mut session, begin);
+        let level = rows(&mut session, "SHOW transaction_isolation").remove(0);
+        tag(&mut session, "COMMIT");
+        level
+    };
+    assert_eq!(shown("BEGIN ISOLATION LEVEL READ UNCOMMITTED"), "read uncommitted");
+    let deferrable = "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE";
+    assert_eq!(shown(deferrable), "serializable");
+    assert_eq!(shown("START TRANSACTION NOT DEFERRABLE"), "read committed");
+    assert_eq!(rows(&mut session, "SHOW transaction_deferrable"), ["off"]);
+    tag(&mut session, "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE, DEFERRABLE");
+}

@@ -161,7 +161,7 @@ fn what_is_no_array_is_refused() {
 fn prepared_statements_take_lists() {
     let mut session = session(THINGS);
     let any = session.prepare("SELECT id FROM thing WHERE id = ANY(?) ORDER BY id").unwrap();
-    assert_eq!(any.parameter_types(), [None]);
+    assert_eq!(any.parameter_types(), [atoll::DataType::Int32.array()]);
     let ids: Vec<(i32,)> = session.query(&any, (vec![4, 2],)).unwrap();
     assert_eq!(ids, [(2,), (4,)]);
     tag(&mut session, "PREPARE p (int[]) AS SELECT id FROM thing WHERE id = ANY($1) ORDER BY id");

@@ -256,3 +256,18 @@ fn clauses_that_mean_the_same_do_the_same() {
         assert_eq!(plan(sql), wanted, "{sql}");
     }
 }
+
+#[test]
+fn mistakes_of_names_and_groups_have_their_states() {
+    let mut session = session(TABLES);
+    for (sql, state) in [
+        ("SELECT a.id FROM t a, t b WHERE name = 'a'", "42702"),
+        ("SELECT name FROM t a JOIN t b USING (id)", "42702"),
+        ("SELECT name, count(*) FROM t", "42803"),
+        ("SELECT count(*) FROM t HAVING name = 'a'", "42803"),
+        ("SELECT sum(count(*)) FROM t", "42803"),
+    ] {
+        let failed = error(&mut session, sql);
+        assert_eq!(failed.sqlstate(), state, "{sql}: {}", failed.message());
+    }
+}

@@ -1,9 +1,11 @@
 //! The conditions that a table has for its rows, bound with a change of them.
 
+use std::ops::ControlFlow;
+
 use arrow_schema::DataType as ArrowType;
 use atoll::{DataType, Schema, Table, Value};
 use datafusion::logical_expr::LogicalPlan;
-use sqlparser::ast::{Expr, Ident};
+use sqlparser::ast::{Expr, Ident, Query, Visit, Visitor};
 
 use super::given_rows;
 use super::target::{named, relation, select};
@@ -34,6 +36,12 @@ enum Rule {
     Check(String),
     /// A rule of a domain, by its place.
     Domain(Domain, usize),
+}
+
+/// The condition of a load, over a row that the caller gives.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    pub(crate) node: Node,
 }
 
 impl Checks {
@@ -103,6 +111,26 @@ impl Binder<'_> {
         Ok(Some(Checks { node, rules, wanted }))
     }
 
+    /// The condition of a load into a table.
+    ///
+    /// # Errors
+    /// It is none, or not about a row by itself.
+    pub(crate) fn load_condition(&self, table: &Table, text: &str) -> Result<Condition, SqlError> {
+        const WHERE: &str = "COPY … WHERE";
+        let alias = Ident::with_quote('"', self.scope.bare(table.name()));
+        let condition = expression(&format!("({text})"))?;
+        if has_subquery(&condition) {
+            return Err(SqlError::unsupported(format!("a subquery is not supported in {WHERE}")));
+        }
+        let query = select(named([condition]).collect(), vec![relation(TARGET, alias)], None);
+        let plan = declarable(self.plan(query, Some(table)), WHERE)?;
+        check_plain(&plan, WHERE)?;
+        check_condition(&plan, WHERE)?;
+        let node = given_rows(&plan, &mut Compiler::default());
+        let node = declarable(node.map_err(Unbound::from), WHERE)?;
+        Ok(Condition { node })
+    }
+
     /// Checks that a condition could be bound with a change of a table, which does not exist yet.
     ///
     /// # Errors
@@ -119,11 +147,7 @@ impl Binder<'_> {
         let catalog = catalog.with_found(live::arrow_schema(schema));
         let plan = declarable(self.plan_over(catalog, query), "CHECK")?;
         check_plain(&plan, "CHECK")?;
-        let data_type = plan.schema().field(0).data_type();
-        if !matches!(data_type, ArrowType::Boolean | ArrowType::Null) {
-            let message = "CHECK needs a condition, which is true or false";
-            return Err(SqlError::new(SqlErrorKind::Type, message).with_cause(Cause::OtherType));
-        }
+        check_condition(&plan, "CHECK")?;
         let compiled = given_rows(&plan, &mut Compiler::default());
         declarable(compiled.map_err(Unbound::from), "CHECK").map(drop)
     }
@@ -139,6 +163,26 @@ impl Binder<'_> {
         let compiled = Compiler::default().plan(&plan);
         declarable(compiled.map_err(Unbound::from), "DEFAULT").map(drop)
     }
+}
+
+fn has_subquery(condition: &Expr) -> bool {
+    struct Find;
+    impl Visitor for Find {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    condition.visit(&mut Find).is_break()
+}
+
+/// Refuses anything but a condition.
+fn check_condition(plan: &LogicalPlan, clause: &str) -> Result<(), SqlError> {
+    if matches!(plan.schema().field(0).data_type(), ArrowType::Boolean | ArrowType::Null) {
+        return Ok(());
+    }
+    let message = format!("{clause} needs a condition, which is true or false");
+    Err(SqlError::new(SqlErrorKind::Type, message).with_cause(Cause::OtherType))
 }
 
 /// Refuses functions over many rows.

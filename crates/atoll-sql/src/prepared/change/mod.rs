@@ -30,7 +30,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use self::beside::Beside;
-pub(crate) use self::checks::Checks;
+pub(crate) use self::checks::{Checks, Condition};
 pub(crate) use self::copy::Copied;
 pub(crate) use self::foreign::{Concerned, Doing, Foreign, Reference};
 pub(crate) use self::generated::{Generated, invalid};

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use atoll::{Error, Table, Transaction, TxnError, Value};
 
 use self::foreign::Keeper;
-use super::change::{Change, Checks, Foreign, Generated, Verb};
+use super::change::{Change, Checks, Condition, Foreign, Generated, Verb};
 use super::{Body, Prepared};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::deferred::{Deferred, Modes};
@@ -221,6 +221,17 @@ pub(crate) fn check(
     let Some(checks) = checks else { return Ok(()) };
     let found = given(&checks.node, &[row], around, interrupt)?;
     Ok(found.iter().try_for_each(|values| checks.hold(table, values))?)
+}
+
+/// Whether the condition of a load is true for a row.
+pub(crate) fn holds(
+    condition: &Condition,
+    row: &[Value],
+    around: &Surroundings,
+    interrupt: &Interrupt,
+) -> Result<bool, Stop> {
+    let found = given(&condition.node, &[row], around, interrupt)?;
+    Ok(found.iter().next().is_some_and(|values| values == [Value::Bool(true)]))
 }
 
 /// Computes the generated columns of a new row.

@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod ordered;
+mod recursive;
 
 use std::sync::Arc;
 
@@ -27,16 +28,20 @@ pub(super) struct Unnest<'a> {
     names: &'a mut Names,
     /// The nodes that have copies, with what became of them.
     shared: Vec<(Shared, LogicalPlan)>,
+    /// The names of the recursive queries around the plan, each of which has the domain.
+    recursive: Vec<String>,
 }
 
 impl<'a> Unnest<'a> {
     pub(super) fn new(domain: &'a Domain, names: &'a mut Names) -> Self {
-        Self { domain, names, shared: Vec::new() }
+        Self { domain, names, shared: Vec::new(), recursive: Vec::new() }
     }
 
-    /// Whether a plan mentions columns that the domain has values for.
+    /// Whether a plan mentions columns that the domain has values for, or reads a table that has
+    /// them.
     fn depends(&self, plan: &LogicalPlan) -> Result<bool> {
-        Ok(mentioned(plan)?.iter().any(|(_, column)| self.domain.bound(column).is_some()))
+        Ok(self.reads_itself(plan)
+            || mentioned(plan)?.iter().any(|(_, column)| self.domain.bound(column).is_some()))
     }
 
     /// See `UNNEST-1`.
@@ -82,9 +87,8 @@ impl<'a> Unnest<'a> {
                 Some(shared) => self.shared(shared.clone()),
                 None => Err(unsupported("has this form and uses columns of the query around it")),
             },
-            LogicalPlan::RecursiveQuery(_) => {
-                Err(unsupported("is recursive and uses columns of the query around it"))
-            }
+            LogicalPlan::RecursiveQuery(query) => self.recursive_query(query),
+            LogicalPlan::TableScan(scan) => self.work_table(&scan),
             _ => Err(unsupported("has this form and uses columns of the query around it")),
         }
     }
