@@ -1,5 +1,5 @@
-//! What `COPY` may say that the parser of sqlparser does not know: options, and `COPY t FROM … WHERE
-//! condition`.
+//! What `COPY` may say that the parser of sqlparser does not know: options, and a condition behind
+//! `COPY t FROM …`.
 
 use sqlparser::ast::{CopyOption, Ident};
 use sqlparser::keywords::Keyword;
@@ -30,11 +30,14 @@ impl<'a> ExtraOption<'a> {
 }
 
 fn is(token: &TokenWithSpan, wanted: Keyword) -> bool {
-    matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == wanted)
+    match &token.token {
+        Token::Word(word) => word.quote_style.is_none() && word.keyword == wanted,
+        _ => false,
+    }
 }
 
-/// Takes the condition at the end of a `COPY … FROM` out of it. It comes back as an option whose
-/// name no option that is written has (`NAME-1`).
+/// Takes the condition at the end of a `COPY … FROM` out of it. It comes back as an option with
+/// a name that no option which is written has (`NAME-1`).
 pub(crate) fn take_where(tokens: &mut Vec<TokenWithSpan>) -> Option<CopyOption> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     if !words.next().is_some_and(|first| is(first, Keyword::COPY)) {

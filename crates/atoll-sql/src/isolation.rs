@@ -10,8 +10,8 @@
 //!
 //! READ COMMITTED needs a scheme in which writers wait for each other and a transaction can let go
 //! of what it has read. Under any other scheme every transaction is serializable, and
-//! `SHOW` says so. REPEATABLE READ is serializable too, and READ UNCOMMITTED reads what is committed,
-//! as in PostgreSQL. `[NOT] DEFERRABLE` changes nothing.
+//! `SHOW` says so. REPEATABLE READ is serializable too, and READ UNCOMMITTED reads what is
+//! committed, as in PostgreSQL. `[NOT] DEFERRABLE` changes nothing.
 
 use std::time::Duration;
 

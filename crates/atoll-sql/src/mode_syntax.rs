@@ -1,4 +1,4 @@
-//! `[NOT] DEFERRABLE` among the modes of a transaction, which the parser of sqlparser does not know.
+//! `[NOT] DEFERRABLE` among the modes of a transaction, which sqlparser does not know.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};

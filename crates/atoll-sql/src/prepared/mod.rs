@@ -9,6 +9,7 @@
 //! [`cache`]; [`written_types`] for clients that ask before a statement runs.
 
 pub(crate) mod cache;
+mod catalog_columns;
 pub(crate) mod change;
 pub(crate) mod lift;
 pub(crate) mod parameters;

@@ -15,6 +15,7 @@ use sqlparser::ast::{
     Value as SqlValue, Visit, Visitor,
 };
 
+use super::catalog_columns;
 use super::parameters::parameter;
 use crate::rules::number::DIGITS_MAX;
 use crate::{names, types};
@@ -67,7 +68,16 @@ pub(crate) fn of_parameters(statement: &Statement, count: usize) -> Vec<Option<T
 /// The types that the text gives the columns of a result, of which there are so many.
 pub(crate) fn of_columns(statement: &Statement, count: usize) -> Vec<Option<ToldType>> {
     match statement {
-        Statement::Query(query) => of_body(&query.body, count),
+        Statement::Query(query) => {
+            let mut told = of_body(&query.body, count);
+            let found = catalog_columns::of_query(query).filter(|found| found.len() == count);
+            for (told, (_, found)) in told.iter_mut().zip(found.into_iter().flatten()) {
+                // What is no array is known to the plan.
+                let array = found.filter(|name| name.ends_with("[]"));
+                *told = told.or(array.map(ToldType::System));
+            }
+            told
+        }
         _ => vec![None; count],
     }
 }

@@ -61,11 +61,6 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
         return functions::call("jsonb_delete", vec![left, right]);
     }
     enums::check_operator(&left, op, &right)?;
-    let (left, right) = match op {
-        // Two moments have no sum.
-        Operator::Plus => (added_to(left.clone(), &right), added_to(right, &left)),
-        _ => (left, right),
-    };
     let (left, right) = resolved(left, right)?;
     let operation = operation(op);
     if let (Some(_), Some(_)) = (left.number(), right.number()) {
@@ -111,14 +106,6 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
         Operator::Plus if a && is_moment(&right) => Ok(plain(left, op, right)),
         _ if left.is_apart_from(&right) => Err(meaningless(&left, op, &right)),
         _ => Ok(plain(left, op, right)),
-    }
-}
-
-/// A parameter without a type that is added to a timestamp is an interval.
-fn added_to(side: Typed, moment: &Typed) -> Typed {
-    match moment.arrow == TIMESTAMP || moment.arrow == temporal::instant() {
-        true => side.with_parameter_type(&INTERVAL),
-        false => side,
     }
 }
 

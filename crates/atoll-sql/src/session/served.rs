@@ -86,7 +86,7 @@ impl SqlSession {
         zone::set(self.settings.now().zone);
     }
 
-    /// The number that the catalogs have for a type of its own; `None` if there is none of the name.
+    /// The number that the catalogs have for an enum; `None` if there is none of its name.
     pub fn number_of_type(&self, labels: Labels) -> Option<u32> {
         match &self.target {
             Target::Snapshot(snapshot) => {

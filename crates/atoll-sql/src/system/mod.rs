@@ -50,6 +50,7 @@ pub use self::serving::{
 };
 pub(crate) use self::statement::{is_relation, is_used_apart_from_sequences, reads_no_table};
 pub use self::tables::SYSTEM_TYPE;
+pub(crate) use self::tables::columns_of;
 use crate::coordination::Together;
 use crate::error::SqlError;
 use crate::names::CATALOG;

@@ -29,6 +29,18 @@ pub(super) fn named(name: &str) -> Option<&'static SystemTable> {
     TABLES.iter().find(|table| table.name == name)
 }
 
+/// The columns of a table, with their types where they are types of the catalogs alone.
+pub(crate) fn columns_of(table: &str) -> Option<Vec<(String, Option<&'static str>)>> {
+    let column = |(name, of): &(&'static str, &'static str)| {
+        ((*name).to_owned(), Some(*of).filter(|of| is_of_catalogs(of)))
+    };
+    Some(named(table)?.columns.iter().map(column).collect())
+}
+
+fn is_of_catalogs(of: &str) -> bool {
+    matches!(of, "oid" | "regproc" | "xid" | "name" | "char" | "oid[]" | "oidvector" | "int2vector")
+}
+
 /// The Arrow type of a type of the catalogs.
 fn arrow(name: &str) -> ArrowType {
     let of = match name {
@@ -57,11 +69,9 @@ fn arrow(name: &str) -> ArrowType {
 /// A field of a type of the catalogs.
 pub(super) fn field(name: &str, of: &str) -> Field {
     let field = Field::new(name, arrow(of), true);
-    match of {
-        "oid" | "regproc" | "xid" | "name" | "char" | "oid[]" | "oidvector" | "int2vector" => {
-            field.with_metadata([(SYSTEM_TYPE.to_owned(), of.to_owned())].into())
-        }
-        _ => field,
+    match is_of_catalogs(of) {
+        true => field.with_metadata([(SYSTEM_TYPE.to_owned(), of.to_owned())].into()),
+        false => field,
     }
 }
 

@@ -642,7 +642,6 @@ fn a_condition_chooses_the_rows_of_a_file() {
         ("CSV WHERE id", "42804"),
         ("CSV WHERE count(*) > 1", "42803"),
         ("CSV WHERE id IN (SELECT 1)", "0A000"),
-        ("CSV WHERE id = 1, id = 2", "42804"),
         ("CSV WHERE id = 1 FROM t", "42601"),
         ("CSV WHERE", "42601"),
     ] {
