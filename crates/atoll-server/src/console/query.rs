@@ -29,7 +29,7 @@ use crate::log::{self, Said, Who};
 use crate::metrics::add;
 use crate::shared::Shared;
 use crate::startup::connections_for;
-use crate::values::{Cell, oids, put_text, put_vector};
+use crate::values::{Cell, Column, oids, put_text, put_vector};
 use crate::wire::out::Report;
 
 /// The name under which statements of the console are seen.
@@ -295,13 +295,13 @@ impl Runs<'_> {
             }
         };
         self.session.enter_zone();
-        take(rows, ROWS_MAX, &mut self.bytes)
+        let columns = rows.columns(&self.session);
+        take(rows, &columns, ROWS_MAX, &mut self.bytes)
     }
 }
 
 /// Takes the rows of a result that the console shows.
-fn take(mut rows: Rows, most: u64, bytes: &mut usize) -> Result<Shown, Report> {
-    let columns = rows.columns();
+fn take(mut rows: Rows, columns: &[Column], most: u64, bytes: &mut usize) -> Result<Shown, Report> {
     let mut shown = Shown {
         tag: String::new(),
         columns: columns
@@ -318,7 +318,7 @@ fn take(mut rows: Rows, most: u64, bytes: &mut usize) -> Result<Shown, Report> {
         took_ms: 0.0,
     };
     let (mut is_full, mut has_more, mut is_shortened) = (false, false, false);
-    let taken = rows.some(&columns, most + 1, &mut |cells| {
+    let taken = rows.some(columns, most + 1, &mut |cells| {
         if shown.rows.len() as u64 >= most {
             has_more = true;
             return Ok(());
@@ -328,7 +328,7 @@ fn take(mut rows: Rows, most: u64, bytes: &mut usize) -> Result<Shown, Report> {
         }
         let mut row = Vec::with_capacity(columns.len());
         let mut size = 2;
-        for (cell, column) in cells.zip(&*columns) {
+        for (cell, column) in cells.zip(columns) {
             let cell = cell.map_err(|why| Fault::from(report("22000", why)))?;
             let text = (cell != Cell::Null).then(|| text_of(&cell, column.oid));
             let text = text.map(|(text, cut)| {
@@ -406,7 +406,8 @@ pub(super) fn objects(
         _ => return Ok(Vec::new()),
     };
     session.enter_zone();
-    let shown = take(rows, most, &mut 0)?;
+    let columns = rows.columns(session);
+    let shown = take(rows, &columns, most, &mut 0)?;
     let value = |column: &ShownColumn, text: Option<String>| match text {
         None => Value::Null,
         Some(text) if column.is_number => match (text.parse::<i64>(), text.parse::<f64>()) {

@@ -1,6 +1,6 @@
-//! Arrays of types that only the system catalogs have, among the columns of a result: a plan forgets
-//! the type where an aggregate makes an array of a column of the catalogs. Clients that ask for the
-//! parts of types read such arrays.
+//! Arrays of types that only the system catalogs have, among the columns of a result: a plan
+//! forgets the type where an aggregate makes an array of a column of the catalogs. Clients that ask
+//! for the parts of types read such arrays.
 
 use sqlparser::ast::{
     Cte, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Select, SelectItem,
