@@ -5,7 +5,6 @@ use atoll::{Database, Error, TxnError, Value};
 use super::{ATTEMPTS_MAX, OpenTransaction, PAUSE_MAX, PAUSE_MIN, begin, failure};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
-use crate::isolation::Isolation;
 use crate::prepared::Prepared;
 use crate::prepared::run::{self, How, Ran};
 use crate::sequence::context;
