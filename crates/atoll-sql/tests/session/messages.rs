@@ -97,7 +97,7 @@ fn messages_say_what_to_do() {
     };
     for (sql, wanted) in [
         ("SELECT abss(1)", "function abss does not exist | did you mean abs?"),
-        ("SELECT pg_sleep(1)", "function pg_sleep does not exist | "),
+        ("SELECT pg_doze(1)", "function pg_doze does not exist | "),
         ("SELECT sum(name) FROM t", "sum takes numbers, not text; cast the text | "),
         (
             "SELECT id LIKE 1 FROM t",
