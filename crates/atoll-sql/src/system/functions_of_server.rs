@@ -165,12 +165,12 @@ fn pretty(bytes: i64) -> String {
         return format!("{bytes} bytes");
     }
     // Halves of the unit, for the last digit to be rounded.
-    let mut halves = bytes >> 9;
+    let mut halves = bytes / 512;
     for unit in ["kB", "MB", "GB", "TB", "PB"] {
         if halves.unsigned_abs() < 20 * 1024 - 1 || unit == "PB" {
             return format!("{} {unit}", (halves + halves.signum()) / 2);
         }
-        halves >>= 10;
+        halves /= 1024;
     }
     format!("{bytes} bytes")
 }
