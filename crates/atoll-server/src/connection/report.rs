@@ -18,7 +18,6 @@ pub(crate) fn of_error(error: &SqlError, sql: &str, before: usize) -> Report {
         hint: error.hint().map(str::to_owned),
         position: error.position().map(|(line, column)| before + character(sql, line, column)),
         about: error.about().cloned().map(Box::new),
-        routine: None,
     }
 }
 

@@ -7,7 +7,7 @@ use atoll_sql::{QueryResult, QueryStream, SqlError, SqlSession};
 use super::report::{of_error, report};
 use crate::link::{Fault, Wire};
 use crate::values::{Cell, Column, Reader, columns_of, put_row};
-use crate::wire::out::Report;
+use crate::wire::out::RESULT_CHANGED;
 
 /// The rows that are left of a result.
 pub(crate) struct Rows {
@@ -108,9 +108,7 @@ impl Rows {
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Stopped, Fault> {
         if columns.len() != self.schema.fields().len() {
-            let routine = Some("RevalidateCachedQuery");
-            let told = report("0A000", "cached plan must not change result type");
-            return Err(Report { routine, ..told }.into());
+            return Err(report("0A000", RESULT_CHANGED).into());
         }
         let mut left = if most == 0 { u64::MAX } else { most };
         let stopped = self.send_some(columns, &mut left, &mut |cells| {

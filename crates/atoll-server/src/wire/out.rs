@@ -2,6 +2,10 @@
 
 use atoll_sql::About;
 
+/// What is told where a prepared statement would return other columns than it was described with.
+/// By PostgreSQL's routine for it drivers tell that they have to prepare it anew.
+pub(crate) const RESULT_CHANGED: &str = "cached plan must not change result type";
+
 /// Fields of an error or a notice, without its severity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Report {
@@ -13,8 +17,6 @@ pub(crate) struct Report {
     pub(crate) position: Option<usize>,
     /// What the constraint is of that a row would break.
     pub(crate) about: Option<Box<About>>,
-    /// Where PostgreSQL would find the error: drivers tell by it that they have to prepare anew.
-    pub(crate) routine: Option<&'static str>,
 }
 
 /// How much a report matters.
@@ -142,6 +144,7 @@ impl Out {
         let open = self.begin(if is_error { b'E' } else { b'N' });
         let position = report.position.map(|position| position.to_string());
         let about = report.about.as_deref();
+        let routine = (report.message == RESULT_CHANGED).then_some("RevalidateCachedQuery");
         let about =
             |part: fn(&About) -> &Option<String>| about.and_then(|one| part(one).as_deref());
         for (code, text) in [
@@ -156,7 +159,7 @@ impl Out {
             (b't', about(|one| &one.table)),
             (b'c', about(|one| &one.column)),
             (b'n', about(|one| &one.constraint)),
-            (b'R', report.routine),
+            (b'R', routine),
         ] {
             if let Some(text) = text {
                 self.bytes.push(code);
