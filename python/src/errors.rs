@@ -17,8 +17,8 @@ use pyo3::types::PyDict;
 pub(crate) enum Fault {
     /// An error of the database.
     Atoll(atoll::Error),
-    /// An error of a statement, and the statement.
-    Sql(SqlError, String),
+    /// An error of a statement, and the statement; boxed, because every `Outcome` has this size.
+    Sql(Box<(SqlError, String)>),
     /// An error of Arrow.
     Arrow(ArrowError),
     /// A use of a closed or released object.
@@ -35,6 +35,13 @@ pub(crate) enum Fault {
     Python(PyErr),
 }
 
+impl Fault {
+    /// Returns the failure of `statement`; an empty text means that there was none.
+    pub(crate) fn sql(error: SqlError, statement: impl Into<String>) -> Self {
+        Self::Sql(Box::new((error, statement.into())))
+    }
+}
+
 /// Result of an operation below Python.
 pub(crate) type Outcome<T> = Result<T, Fault>;
 
@@ -46,7 +53,7 @@ impl From<atoll::Error> for Fault {
 
 impl From<SqlError> for Fault {
     fn from(error: SqlError) -> Self {
-        Self::Sql(error, String::new())
+        Self::sql(error, "")
     }
 }
 
@@ -211,7 +218,7 @@ impl From<Fault> for PyErr {
             let raised = match &fault {
                 Fault::Python(error) => Ok(error.clone_ref(py)),
                 Fault::Atoll(error) => raise(py, of_atoll(error), &error.to_string()),
-                Fault::Sql(error, sql) => raise_sql(py, error, sql),
+                Fault::Sql(failure) => raise_sql(py, &failure.0, &failure.1),
                 Fault::Arrow(error) => {
                     raise(py, "InvalidValue", &atoll_sql::in_words_of_sql(&error.to_string()))
                 }

@@ -39,7 +39,7 @@ impl Stream {
         let statement = statement.to_owned();
         let stream = match stream {
             Ok(stream) => stream,
-            Err(error) => return Err(Fault::Sql(error, statement)),
+            Err(error) => return Err(Fault::sql(error, statement)),
         };
         let schema = stream.schema();
         let state = State { stream: Some(stream), rows: Vec::new().into_iter() };
@@ -65,7 +65,7 @@ impl Stream {
         stream.set_interrupt(question);
         loop {
             let next = stream.next_batch();
-            match next.map_err(|error| Fault::Sql(error, self.statement.clone()))? {
+            match next.map_err(|error| Fault::sql(error, self.statement.clone()))? {
                 Some(batch) if batch.num_rows() == 0 => {}
                 next => return Ok(next),
             }

@@ -155,7 +155,7 @@ impl Session {
         self.0.with(|core| {
             core.session.set_interrupt(question);
             let outcome = core.session.execute_with(statement, values);
-            QueryResult::new(outcome.map_err(|error| Fault::Sql(error, statement.to_owned()))?)
+            QueryResult::new(outcome.map_err(|error| Fault::sql(error, statement))?)
         })
     }
 
@@ -195,7 +195,7 @@ impl Session {
         }
         self.0.with(|core| {
             let outside = core.session.check_no_transaction("create_table");
-            outside.map_err(|error| Fault::Sql(error, String::new()))?;
+            outside.map_err(|error| Fault::sql(error, ""))?;
             let table = core.db.create_table(name, schema)?;
             core.session.insert_arrow(&table, &rows).map_err(fault)
         })
@@ -204,7 +204,7 @@ impl Session {
 
 fn fault(error: ChangeError) -> Fault {
     match error {
-        ChangeError::Session(error) => Fault::Sql(error, String::new()),
+        ChangeError::Session(error) => Fault::sql(error, ""),
         ChangeError::Database(error) => error.into(),
     }
 }
@@ -258,7 +258,7 @@ impl Session {
             self.0.with(|core| {
                 core.session.set_interrupt(question);
                 let done = core.session.execute_many(statement, &lists);
-                done.map_err(|error| Fault::Sql(error, statement.to_owned()))
+                done.map_err(|error| Fault::sql(error, statement))
             })
         })
     }

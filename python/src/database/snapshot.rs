@@ -234,7 +234,7 @@ impl Snapshot {
             let mut session = SqlSession::on_snapshot(snapshot);
             session.set_interrupt(question);
             let outcome = session.execute_with(query, &values);
-            QueryResult::new(outcome.map_err(|error| Fault::Sql(error, query.to_owned()))?)
+            QueryResult::new(outcome.map_err(|error| Fault::sql(error, query))?)
         })
     }
 
