@@ -33,11 +33,11 @@ export ATOLL_SKIPPED := $(abspath $(TARGET))/skipped-tests.txt
 
 run:
 	@scripts/built.sh $(TARGET)/release/atoll $(MAKE) --no-print-directory build wheel
-	@echo "== running the demonstration"
+	@echo "== $$(date +%T) running the demonstration"
 	$(TARGET)/release/atoll demo --python $(PYTHON)
 
 test: forget-skipped setup test-lower loom test-upper test-python test-differential
-	@echo "== all tests passed"
+	@echo "== $$(date +%T) all tests passed"
 	@cargo run --locked --quiet -p xtask -- skipped $(ATOLL_SKIPPED)
 
 forget-skipped:
@@ -47,20 +47,21 @@ setup:
 	@scripts/setup.sh
 
 build: setup
-	@echo "== building atoll (the first time DataFusion too: 25 to 32 CPU minutes)"
+	@echo "== $$(date +%T) building atoll (the first time DataFusion too: 25 to 32 CPU minutes)"
 	cargo build --locked --release $(UPPER)
 
 # The fastest there is: DataFusion as above, the rest three times.
 release: setup
-	@echo "== building atoll with a profile of itself (some minutes after \`make build\`)"
+	@echo "== $$(date +%T) building atoll with a profile of itself (some minutes after \`make build\`)"
 	scripts/pgo.sh
 
 wheel: setup
-	@echo "== building and installing the Python package"
+	@echo "== $$(date +%T) building and installing the Python package"
 	@# maturin builds into the same target folder, so nothing is compiled twice.
 	. .venv/bin/activate && maturin develop --quiet --locked --release -m python/Cargo.toml
 
 check:
+	@echo "== $$(date +%T) checking format, lints and the order of the crates"
 	cargo fmt --all --check
 	cargo run --locked --quiet -p xtask -- check
 	cargo clippy --locked --workspace --all-targets --release -- -D warnings
@@ -68,16 +69,16 @@ check:
 # Without `torture`, which explores schedules of the schemes: compiling the schemes for its machine
 # and running it take as long as all the others together.
 test-lower:
-	@echo "== testing the lower crates"
+	@echo "== $$(date +%T) testing the lower crates"
 	cargo test --locked --workspace $(foreach crate,$(UPPER_NAMES) atoll-torture,--exclude $(crate))
 
 # Some minutes; every change of a scheme, of the gate or of recovery is tested by it.
 torture:
-	@echo "== exploring schedules and crashes under every scheme"
+	@echo "== $$(date +%T) exploring schedules and crashes under every scheme"
 	cargo test --locked -p atoll-torture
 
 loom:
-	@echo "== exploring the interleavings of the gate and of sleepers"
+	@echo "== $$(date +%T) exploring the interleavings of the gate and of sleepers"
 	RUSTFLAGS="$(LOOM_FLAGS)" cargo test --locked --release -p atoll-memory -p atoll-txn \
 	  --test loom_gate --test loom_parking --target-dir $(TARGET)/loom
 
@@ -92,40 +93,40 @@ fuzz:
 	done
 
 test-upper: setup
-	@echo "== testing SQL and the command line"
+	@echo "== $$(date +%T) testing SQL and the command line"
 	cargo test --locked --release $(UPPER)
 
 test-python: wheel postgres
-	@echo "== testing the Python package, and the server with clients of PostgreSQL"
+	@echo "== $$(date +%T) testing the Python package, and the server with clients of PostgreSQL"
 	cargo build --locked --release -p atoll-cli
 	$(PYTHON) -m pytest -q -rs python/tests --ignore python/tests/test_console.py
 
 # The web console as a person sees it, in a headless browser, which it installs.
 test-console: setup postgres browser
-	@echo "== looking at the web console"
+	@echo "== $$(date +%T) looking at the web console"
 	cargo build --locked --release -p atoll-cli
 	$(PYTHON) -m pytest -q -rs python/tests/test_console.py
 
 test-differential: wheel postgres
-	@echo "== comparing queries, transactions and sessions with PostgreSQL"
+	@echo "== $$(date +%T) comparing queries, transactions and sessions with PostgreSQL"
 	$(PYTHON) -m differential --statements 1000 --transactions 1500 --interleavings 60 \
 	  --seed 1 --minimise
 
 # Dumps between Atoll and PostgreSQL, there and back.
 dumps: setup postgres
-	@echo "== loading dumps into PostgreSQL, and those of PostgreSQL here"
+	@echo "== $$(date +%T) loading dumps into PostgreSQL, and those of PostgreSQL here"
 	cargo build --locked --release -p atoll-cli
 	$(PYTHON) -m differential.dumps $${CARGO_TARGET_DIR:-target}/release/atoll
 
 # Programs that use clients of PostgreSQL; `clients/README.md` has more.
 clients: setup postgres
-	@echo "== running clients of PostgreSQL against $(AGAINST)"
+	@echo "== $$(date +%T) running clients of PostgreSQL against $(AGAINST)"
 	@[ $(AGAINST) = postgres ] || cargo build --locked --release -p atoll-cli
 	$(PYTHON) clients/run.py --against $(AGAINST) $(if $(ONLY),--only $(ONLY))
 
 # Some minutes; differences are made small and shown, `--keep` adds them to the kept tests.
 differential: wheel postgres
-	@echo "== comparing $(STATEMENTS) queries, $(TRANSACTIONS) statements in transactions and" \
+	@echo "== $$(date +%T) comparing $(STATEMENTS) queries, $(TRANSACTIONS) statements in transactions and" \
 	  "$(INTERLEAVINGS) schedules with PostgreSQL"
 	$(PYTHON) -m differential --statements $(STATEMENTS) --transactions $(TRANSACTIONS) \
 	  --interleavings $(INTERLEAVINGS) --seed $(SEED) --minimise

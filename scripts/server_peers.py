@@ -5,8 +5,12 @@
 
 Prints for each script and number of clients the transactions per second of both, the processor
 time of each server per transaction, and the ratios. PostgreSQL is that of the system
-(`scripts/setup.sh postgres`); as root it runs as the user postgres. Durability: `fsync` on and
-`synchronous_commit` on beside `--durability strict`, on the same disk.
+(`scripts/setup.sh postgres`) unless `--postgresql` names the folder of the programs of another; as
+root it runs as the user postgres. Durability: `fsync` on and `synchronous_commit` on beside
+`--durability strict`, on the same disk.
+
+`--ceiling` runs a third server for select-only, one that only sends replies that were written
+beforehand: `cargo build --release --manifest-path peers/canned/Cargo.toml`.
 """
 
 import argparse
@@ -64,11 +68,12 @@ class Atoll:
 class PostgreSQL:
     name = "PostgreSQL"
 
-    def __init__(self, folder):
+    def __init__(self, folder, programs):
         found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-        if not found:
+        if not found and not programs:
             sys.exit("PostgreSQL is missing: scripts/setup.sh postgres")
-        self.bin, self.data = found[-1].parent, folder / "postgresql"
+        self.bin = Path(programs or found[-1].parent).resolve()
+        self.data = folder / "postgresql"
         self.data.mkdir(mode=0o700)
         is_root = os.geteuid() == 0
         if is_root:
@@ -88,6 +93,25 @@ class PostgreSQL:
 
     def stop(self):
         self.run("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
+
+
+class Canned:
+    """Only pgbench and the system take time."""
+
+    name = "Ceiling"
+
+    def __init__(self, program, folder, scale):
+        socket = folder / ".s.PGSQL.6434"
+        command = [program, socket, str(scale)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        if not self.process.stdout.readline().startswith("listening"):
+            sys.exit("the ceiling does not listen")
+        self.environment = {"PGHOST": str(folder), "PGPORT": "6434", "PGDATABASE": "bench"}
+        self.pid = self.process.pid
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
 
 
 def pgbench(server, *arguments):
@@ -122,22 +146,25 @@ def main():
     parser.add_argument("--scale", type=int, default=10)
     parser.add_argument("--clients", default="1,8,64")
     parser.add_argument("--scripts", default="select-only,simple-update,tpcb-like")
+    parser.add_argument("--postgresql", help="folder with initdb, pg_ctl and postgres")
+    parser.add_argument("--ceiling", help="the program atoll-canned")
     parser.add_argument("--json", help="writes the figures to this file")
     given = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory(prefix="atoll-peers-") as folder:
         folder = Path(folder)
-        servers = [Atoll(given.program, folder), PostgreSQL(folder)]
+        servers = [Atoll(given.program, folder), PostgreSQL(folder, given.postgresql)]
+        ceiling = [Canned(given.ceiling, folder, given.scale)] if given.ceiling else []
         try:
             for server in servers:
                 pgbench(server, "-i", "-q", "-s", str(given.scale))
             print(f"{'script':14} {'clients':>7} {'tps Atoll':>10} {'PostgreSQL':>11} {'ratio':>6} "
-                  f"{'µs Atoll':>9} {'PostgreSQL':>11} {'ratio':>6} failed")
+                  f"{'µs Atoll':>9} {'PostgreSQL':>11} {'ratio':>6} failed  of the ceiling")
             for script in given.scripts.split(","):
                 for clients in map(int, given.clients.split(",")):
                     best = {}
                     for _ in range(given.rounds):
-                        for server in servers:
+                        for server in servers + (ceiling if script == "select-only" else []):
                             found = measure(server, script, clients, given.seconds)
                             known = best.setdefault(server.name, found)
                             if found["tps"] > known["tps"]:
@@ -146,10 +173,14 @@ def main():
                     print(f"{script:14} {clients:7} {own['tps']:10.0f} {peer['tps']:11.0f} "
                           f"{own['tps'] / peer['tps']:6.2f} {own['cpu_us']:9.1f} "
                           f"{peer['cpu_us']:11.1f} {own['cpu_us'] / peer['cpu_us']:6.2f} "
-                          f"{own['failed']}", flush=True)
+                          f"{own['failed']:6}", end="")
+                    if top := best.get("Ceiling"):
+                        print(f"  {own['tps'] / top['tps']:.2f} of {top['tps']:.0f}, "
+                              f"{top['cpu_us']:.1f} µs", end="")
+                    print(flush=True)
                     results.append({"script": script, "clients": clients, **best})
         finally:
-            for server in servers:
+            for server in servers + ceiling:
                 server.stop()
     if given.json:
         Path(given.json).write_text(json.dumps(results, indent=1) + "\n")

@@ -41,7 +41,8 @@ def certificate(folder):
 
 
 class Serving:
-    """A server in a process of its own, with its folders below `folder`."""
+    """A server in a process of its own, with its folders below `folder`; its data, too, unless
+    `data` is a folder, or false for none."""
 
     def __init__(self, folder, *options, name="bank", data=True):
         self.folder, self.name = Path(folder), name
@@ -49,11 +50,11 @@ class Serving:
         self.runtime.mkdir(mode=0o700, exist_ok=True)
         command = [atoll(), "--runtime-dir", str(self.runtime), "serve", name, "--port", "0"]
         if data:
-            command += ["--data", str(self.folder / "data")]
+            command += ["--data", str(self.folder / "data" if data is True else data)]
         # The log goes there, and is not read while the server runs.
         self.errors = (self.folder / "stderr").open("w+")
         self.process = subprocess.Popen(
-            [*command, *options], stdout=subprocess.PIPE, stderr=self.errors, text=True
+            [*command, *map(str, options)], stdout=subprocess.PIPE, stderr=self.errors, text=True
         )
         line = self.process.stdout.readline()
         if not line.startswith("listening on "):

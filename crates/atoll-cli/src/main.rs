@@ -74,6 +74,7 @@ fn run(cli: &Cli, line: &Line, output: &mut Output) -> error::Result<()> {
         Command::Config(command) => commands::config::run(command, line, output),
         Command::Check(args) => commands::check::run(args, global, output),
         Command::Log(args) => commands::log::run(args, global, output),
+        Command::Backup(args) => commands::backup::run(args, global, output),
         Command::Restore(args) => commands::restore::run(args, global, output),
         Command::Demo(args) => demo::run(args, global, output),
     }

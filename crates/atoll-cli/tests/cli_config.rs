@@ -59,6 +59,20 @@ fn all_mistakes_are_told_with_their_lines() {
     let checked = world.run(&["config", "check", path.to_str().unwrap()]);
     assert!(checked.out.contains("--tls-key"), "{}", checked.out);
     assert_eq!(checked.code, Some(1));
+    for (text, wanted) in [
+        ("[server]\nlisten = ['none', '127.0.0.1']\n", "--listen none is given beside an address"),
+        (
+            "[log]\nlog_level = 'error'\nlog_min_duration = '1s'\n",
+            "--log-min-duration logs nothing",
+        ),
+    ] {
+        let path = world.file("both.toml", text);
+        let checked = world.run(&["config", "check", path.to_str().unwrap()]);
+        assert!(checked.out.contains(wanted), "{}", checked.out);
+        let path = path.to_str().unwrap();
+        let served = world.run(&["serve", "bank", "--config", path]).failed();
+        assert!(served.contains(wanted), "{served}");
+    }
     let missing = world.run(&["config", "check", "/missing.toml"]).failed();
     assert!(missing.contains("/missing.toml"), "{missing}");
     let path = world.file("nameless.toml", "");

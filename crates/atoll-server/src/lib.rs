@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod ask;
 mod auth;
 mod clients;
 mod connection;
@@ -38,6 +39,8 @@ mod tls;
 mod values;
 mod wire;
 
+pub use ask::{AskError, ask};
+pub use auth::{ROLES_FILE, RolesError, restore_roles};
 pub use log::LogOptions;
 pub use options::ServerOptions;
 pub use server::{Server, ServerError};

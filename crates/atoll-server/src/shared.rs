@@ -1,5 +1,6 @@
 //! What all connections of a server share.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use atoll::{Database, Snapshot};
 use atoll_sql::{NamedSnapshot, Serving, SqlError, SystemClient, SystemRole, SystemStatement};
 
 use crate::activity;
-use crate::auth::Roles;
+use crate::auth::{Roles, RolesError, restore_roles};
 use crate::clients::Clients;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
@@ -124,6 +125,18 @@ impl Serving for Shared {
     fn snapshot(&self, name: &str) -> Option<Snapshot> {
         self.snapshots.find(name)
     }
+
+    fn back_up_roles(&self, backup: &Path) -> Result<(), SqlError> {
+        self.roles.back_up(backup).map_err(told)
+    }
+
+    fn restore_roles(&self, backup: &Path, new: &Path) -> Result<(), SqlError> {
+        restore_roles(backup, new).map_err(told)
+    }
+}
+
+fn told(error: RolesError) -> SqlError {
+    SqlError::around("58030", error.to_string(), Some(error.hint()))
 }
 
 /// The place of a client that has not authenticated yet.

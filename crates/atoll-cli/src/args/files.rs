@@ -1,4 +1,5 @@
-//! Arguments of the commands that work on the files of a database: `check`, `log` and `restore`.
+//! Arguments of the commands that work on the files of a database: `backup`, `check`, `log` and
+//! `restore`.
 
 use std::path::PathBuf;
 
@@ -6,6 +7,31 @@ use clap::Args;
 
 use super::owner::scheme_help;
 use crate::{moment, size};
+
+/// `atoll backup`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll serve bank --data ./bank        own a database and serve it
+  atoll backup bank ./bank-monday       a copy of it, while clients work on it
+  atoll serve bank --data ./bank-monday the copy is a database of its own
+  atoll restore ./bank-monday ./bank-again --archive ./bank-logs
+                                        what was committed since, too
+
+The server writes the copy: the folder is one of its machine and of its user. It has the roles of the
+server, with the verifiers of their passwords. `BACKUP TO 'folder'` in SQL does the same.")]
+pub struct BackupArgs {
+    /// Name of the database that `atoll serve` serves
+    pub name: String,
+    /// The folder of the copy, which is empty or is made
+    pub folder: PathBuf,
+    /// Port of the server, which is in the name of its Unix socket
+    #[arg(long, value_name = "PORT", default_value_t = 5432)]
+    pub port: u16,
+    /// Folder of the server's Unix socket [default: that of --runtime-dir]
+    #[arg(long, value_name = "DIR")]
+    pub socket_dir: Option<PathBuf>,
+}
 
 /// `atoll check`.
 #[derive(Debug, Args)]
@@ -62,7 +88,7 @@ Restore points are written once a second: the last one not after the given time 
 backup must not have been opened since it was made. The archive, the backup and the folder of
 --logs are only read; the database of --logs must not be open.")]
 pub struct RestoreArgs {
-    /// A backup, as `\backup` has written it
+    /// A backup, as `atoll backup` or `\backup` has written it
     pub backup: PathBuf,
     /// The folder of the new database, which is empty or is made
     pub new: PathBuf,

@@ -18,7 +18,7 @@ mod sql;
 pub use bench::{Bench, BenchArgs, OtherTorture, StatementsArgs, TortureCommand};
 pub use config::ConfigCommand;
 pub use demo::DemoArgs;
-pub use files::{CheckArgs, LogArgs, RestoreArgs};
+pub use files::{BackupArgs, CheckArgs, LogArgs, RestoreArgs};
 pub use global::GlobalArgs;
 pub use inspect::{ListArgs, NodesArgs, SnapshotsArgs};
 pub use log::{LogLevel, ServerLogArgs};
@@ -110,6 +110,8 @@ Examples:
 What `show` writes can be read as a configuration file."
     )]
     Config(ConfigCommand),
+    /// Copy a database that `atoll serve` serves into a folder, while clients work on it
+    Backup(BackupArgs),
     /// Verify the files of a database that is not open
     Check(CheckArgs),
     /// Show the log of a database that is not open

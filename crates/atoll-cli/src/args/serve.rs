@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::log::ServerLogArgs;
+use super::log::{LogLevel, ServerLogArgs};
 use super::owner::OwnerArgs;
 use crate::size;
 
@@ -96,6 +96,22 @@ pub struct ServeArgs {
     /// Settings of the database.
     #[command(flatten)]
     pub owner: OwnerArgs,
+}
+
+impl ServeArgs {
+    /// What is wrong with options that go together, and what to do.
+    pub fn contradiction(&self) -> Option<(&'static str, &'static str)> {
+        if self.listen.contains(&Listen::None) && self.listen.len() > 1 {
+            let message = "--listen none is given beside an address";
+            return Some((message, "give addresses, or none alone"));
+        }
+        let is_silent = matches!(self.log.log_level, LogLevel::Off | LogLevel::Error);
+        if is_silent && self.log.log_min_duration.is_some() {
+            let message = "--log-min-duration logs nothing, because of --log-level";
+            return Some((message, "give --log-level=warn, or leave out --log-min-duration"));
+        }
+        None
+    }
 }
 
 /// Where a server listens on TCP.

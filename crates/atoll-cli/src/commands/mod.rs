@@ -1,6 +1,7 @@
 //! The commands of `atoll`, one module each.
 
 pub mod attach;
+pub mod backup;
 pub mod bench;
 pub mod check;
 pub mod config;

@@ -3,7 +3,7 @@
 use atoll::{DatabaseOptions, RestoreReport, Until, restore};
 
 use crate::args::{GlobalArgs, OwnerArgs, RestoreArgs};
-use crate::error::Result;
+use crate::error::{CliError, Result};
 use crate::output::Output;
 use crate::size;
 
@@ -23,6 +23,8 @@ pub fn run(args: &RestoreArgs, global: &GlobalArgs, output: &mut Output) -> Resu
     if output.json {
         return Ok(output.json(&report)?);
     }
+    atoll_server::restore_roles(&args.backup, &args.new)
+        .map_err(|error| CliError::new(error.to_string()))?;
     let RestoreReport { gsn, restore_point, log_bytes, recovery, .. } = report;
     let rows = size::counted(recovery.rows, "row");
     let redone = size::counted(recovery.redone, "transaction");

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use atoll::RuntimeDir;
-use atoll_server::{Server, ServerError, ServerOptions, TlsFiles};
+use atoll_server::{ROLES_FILE, Server, ServerError, ServerOptions, TlsFiles};
 
 use super::{notify, wait_for_end};
 use crate::args::{GlobalArgs, Listen, ServeArgs};
@@ -12,9 +12,6 @@ use crate::error::{CliError, Result};
 use crate::logging;
 use crate::output::{Output, say};
 use crate::session::Session;
-
-/// The file of the roles in the folder of a database.
-const ROLES: &str = "roles";
 
 /// Runs the command.
 ///
@@ -29,7 +26,7 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, output: &mut Output) -> Result
     logging::begin(&args.log)?;
     let session = Session::own(name, &args.owner, global)?;
     let database = session.database()?.clone();
-    let roles = args.owner.data.as_ref().map(|folder| folder.join(ROLES));
+    let roles = args.owner.data.as_ref().map(|folder| folder.join(ROLES_FILE));
     let server = Server::start(database.clone(), name, roles.as_deref(), options)?;
     let mut places: Vec<String> =
         server.socket().iter().map(|path| path.display().to_string()).collect();
@@ -61,12 +58,8 @@ fn tell(state: &str) {
 }
 
 fn options(args: &ServeArgs, global: &GlobalArgs) -> Result<ServerOptions> {
-    let has_none = args.listen.contains(&Listen::None);
-    if has_none && args.listen.len() > 1 {
-        return Err(CliError::with_hint(
-            "--listen none is given beside an address",
-            "give addresses, or none alone",
-        ));
+    if let Some((message, hint)) = args.contradiction() {
+        return Err(CliError::with_hint(message, hint));
     }
     let addresses = match args.listen.as_slice() {
         [] => vec![[127, 0, 0, 1].into()],

@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::Parser;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{Config, Key, keys};
 use super::options;
-use crate::args::Cli;
+use crate::args::{Cli, Command};
 use crate::error::{CliError, Result};
 
 /// Something that is wrong in a file.
@@ -41,7 +41,15 @@ fn together(config: &Config) -> Option<Mistake> {
     if config.name.is_none() {
         arguments.push("name".into());
     }
-    let error = Cli::command().try_get_matches_from(arguments).err()?;
+    let error = match Cli::try_parse_from(arguments) {
+        Ok(Cli { command: Command::Serve(args), .. }) => {
+            let (message, hint) = args.contradiction()?;
+            let (message, hint) = (message.to_owned(), Some(hint.to_owned()));
+            return Some(Mistake { line: None, message, hint });
+        }
+        Ok(_) => return None,
+        Err(error) => error,
+    };
     let text = error.to_string();
     let mut lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
     let first = lines.next().unwrap_or_default();

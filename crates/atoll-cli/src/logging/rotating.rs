@@ -78,7 +78,11 @@ impl Rotating {
         let mut names = std::iter::once(stem.clone())
             .chain((1..1000).map(|number| format!("{stem}-{number:03}")));
         let free = names.find(|name| !Path::new(name).exists());
-        fs::rename(&self.path, free.unwrap_or(stem))?;
+        match fs::rename(&self.path, free.unwrap_or(stem)) {
+            // Somebody has moved it: it has a name already.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
         let new = open(&self.path)?;
         *state = State { began: now, has_failed: state.has_failed, ..new };
         self.remove_oldest()
@@ -202,6 +206,18 @@ mod tests {
         log.write_at(b"later\n", began + Duration::from_secs(3600)).unwrap();
         let found = files(folder.path());
         assert_eq!((found.len(), found[0].1.as_str()), (2, "later\n"));
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_is_begun_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let log = Rotating::open(&path, Limits { bytes: 5, age: None, kept: 5 }).unwrap();
+        (&log).write_all(b"one\n").unwrap();
+        fs::rename(&path, folder.path().join("moved")).unwrap();
+        (&log).write_all(b"two\n").unwrap();
+        assert!(!log.state().has_failed);
+        assert_eq!(files(folder.path()), pairs(&[("log", "two\n"), ("moved", "one\n")]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod roles;
 pub(crate) mod scram;
 mod users;
 
-pub use roles::RolesError;
+pub use roles::{ROLES_FILE, RolesError, restore_roles};
 pub(crate) use roles::{Role, RoleChange, Roles};
 pub(crate) use scram::{Verifier, is_password};
 pub(crate) use users::{name_of, own_user};

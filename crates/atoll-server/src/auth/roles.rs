@@ -52,6 +52,9 @@ impl RoleChange {
     }
 }
 
+/// The file of the roles in the folder of a database.
+pub const ROLES_FILE: &str = "roles";
+
 /// Why roles cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -240,6 +243,15 @@ impl Roles {
         Ok(!makes_circle)
     }
 
+    /// Writes the roles into a backup.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn back_up(&self, backup: &Path) -> Result<(), RolesError> {
+        let path = backup.join(ROLES_FILE);
+        write(&path, &self.book()).map_err(|source| RolesError::File { path, source })
+    }
+
     fn change(&self, change: impl FnOnce(&mut Book) -> bool) -> Result<bool, RolesError> {
         let mut roles = self.book();
         let mut changed = roles.clone();
@@ -254,6 +266,19 @@ impl Roles {
         self.version.fetch_add(1, Ordering::Release);
         Ok(true)
     }
+}
+
+/// Gives a restored database in the folder `new` the roles of its backup, if that has any.
+///
+/// # Errors
+/// The file of the backup is damaged, or open for others; that of the new database cannot be
+/// written.
+pub fn restore_roles(backup: &Path, new: &Path) -> Result<(), RolesError> {
+    let (from, path) = (backup.join(ROLES_FILE), new.join(ROLES_FILE));
+    if !from.exists() {
+        return Ok(());
+    }
+    write(&path, &read(&from)?).map_err(|source| RolesError::File { path, source })
 }
 
 /// The number of a role, which it has as long as its name: one of a range that no relation has.

@@ -274,8 +274,8 @@ impl Connection {
                     }
                     return Ok(());
                 }
-                Ran::Fetch { name: cursor, rows, .. } => {
-                    let tag = self.send_fetched(&cursor, rows, Some(&portal.formats))?;
+                Ran::Fetch { name: cursor, way, .. } => {
+                    let tag = self.send_fetched(&cursor, way, Some(&portal.formats))?;
                     self.complete(&tag);
                     portal.progress = Progress::Done;
                     self.portals.insert(name, portal);

@@ -5,12 +5,14 @@
 //! - `CONN-2`: several statements of one Query message, or before one Sync, are one transaction,
 //!   unless they say otherwise (`transaction`). A statement that is the only one is a transaction
 //!   by itself, which costs less.
-//! - `CONN-3`: portals end with the transaction, and at Sync where none is open.
+//! - `CONN-3`: portals end with the transaction, and at Sync where none is open; except for cursors
+//!   WITH HOLD of transactions that have committed.
 
 mod copy_in;
 mod copy_out;
 mod cursors;
 mod extended;
+mod kept;
 pub(crate) mod kind;
 mod observed;
 pub(crate) mod report;
@@ -29,7 +31,7 @@ use std::time::Instant;
 use atoll_sql::{Literal, Notification, SqlSession, TransactionStatus, Waker};
 
 use self::report::report;
-use self::statement::{Portal, Statement};
+use self::statement::{Life, Portal, Statement};
 use crate::activity::Identity;
 use crate::clients::Client;
 use crate::link::{Fault, Gone, Wire};
@@ -295,8 +297,7 @@ impl Connection {
     /// Tells a client that a message has failed.
     fn fail_message(&mut self, kind: u8, report: &crate::wire::out::Report) -> Result<(), Gone> {
         self.notices();
-        // Nothing is told to others, and so nothing can go wrong.
-        let _ = self.session.settle(false);
+        self.session.settle(false);
         self.log_failed(report);
         self.wire.out.report(Severity::Error, report);
         // A client that has caused it outside of a statement has still failed its transaction.
@@ -339,13 +340,10 @@ impl Connection {
 
     /// Tells the client that it may send the next statement.
     fn ready(&mut self) {
-        if let Err(error) = self.session.settle(true) {
-            let told = report::of_error(&error, "", 0);
-            self.wire.out.report(Severity::Warning, &told);
-        }
+        self.session.settle(true);
         let status = self.session.transaction_status();
         if status == TransactionStatus::Idle {
-            self.portals.clear();
+            self.portals.retain(|_, portal| portal.life == Life::Held);
             self.notifications();
         }
         self.tell_settings();

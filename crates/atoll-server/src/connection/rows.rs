@@ -4,10 +4,11 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use atoll_sql::{QueryResult, QueryStream, SqlError, SqlSession};
 
+use super::kept::{Kept, Way};
 use super::report::{of_error, report};
 use crate::link::{Fault, Wire};
 use crate::values::{Cell, Column, Reader, columns_of, put_row};
-use crate::wire::out::RESULT_CHANGED;
+use crate::wire::out::{RESULT_CHANGED, Report};
 
 /// The rows that are left of a result.
 pub(crate) struct Rows {
@@ -37,6 +38,7 @@ enum Source {
         batch: Option<RecordBatch>,
         at: usize,
     },
+    Kept(Kept),
     Ended,
 }
 
@@ -77,6 +79,27 @@ impl Rows {
         Self { source: Source::Stream { stream, batch: None, at: 0 }, schema, tag, sent: 0 }
     }
 
+    /// Runs a query to its end and keeps its rows, which take so many bytes at most.
+    ///
+    /// # Errors
+    /// Those of the query; 53200 for more bytes.
+    pub(crate) fn keep(self, room: usize) -> Result<Self, Fault> {
+        let stream = match self.source {
+            Source::Short { result, .. } => QueryStream::of_result(result),
+            Source::Stream { stream, .. } => stream,
+            Source::Kept(_) | Source::Ended => return Ok(self),
+        };
+        Ok(Self { source: Source::Kept(Kept::of(stream, room)?), ..self })
+    }
+
+    /// The bytes of the rows that are kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        match &self.source {
+            Source::Kept(kept) => kept.bytes(),
+            _ => 0,
+        }
+    }
+
     /// The columns, as they are described.
     pub(crate) fn columns(&self, session: &SqlSession) -> Vec<Column> {
         columns_of(&self.schema, session)
@@ -111,15 +134,49 @@ impl Rows {
             return Err(report("0A000", RESULT_CHANGED).into());
         }
         let mut left = if most == 0 { u64::MAX } else { most };
-        let stopped = self.send_some(columns, &mut left, &mut |cells| {
-            put_row(cells, columns, formats, &mut wire.out)
-                .map_err(|why| Fault::from(report("22P03", why)))?;
-            wire.flush_if_full(goes_on).map_err(Fault::from)
-        })?;
-        if stopped == Stopped::End {
+        let mut put = to_wire(wire, columns, formats, goes_on);
+        let stopped = self.send_some(columns, &mut left, &mut put)?;
+        if stopped == Stopped::End && !matches!(self.source, Source::Kept(_)) {
             self.source = Source::Ended;
         }
         Ok(stopped)
+    }
+
+    /// Goes a way and passes the rows that are shown to `put`; returns how many they are.
+    ///
+    /// # Errors
+    /// 55000 for a way back, unless the rows are kept; those of the query and of `put`.
+    pub(crate) fn go(&mut self, way: Way, columns: &[Column], put: Put<'_>) -> Result<u64, Fault> {
+        let before = self.sent;
+        if let Source::Kept(kept) = &mut self.source {
+            let shown = kept.each(way, columns, put)?;
+            self.sent += shown;
+            return Ok(shown);
+        }
+        let over = match way {
+            Way::Forward(mut most) => {
+                self.send_some(columns, &mut most, put)?;
+                return Ok(self.sent - before);
+            }
+            Way::Absolute(position) => {
+                u64::try_from(position).ok().and_then(|to| to.checked_sub(before))
+            }
+            Way::Relative(by) => u64::try_from(by).ok(),
+            Way::Backward(_) => None,
+        };
+        // One that has not been read can be reached.
+        let Some(over) = over.and_then(|rows| rows.checked_sub(1)) else {
+            let hint = "Declare it with SCROLL option to enable backward scan.".to_owned();
+            let report = report("55000", "cursor can only scan forward");
+            return Err(Fault::Error(Report { hint: Some(hint), ..report }));
+        };
+        let (mut over, mut one) = (over, 1);
+        self.send_some(columns, &mut over, &mut |_| Ok(()))?;
+        let before = self.sent;
+        if over == 0 {
+            self.send_some(columns, &mut one, put)?;
+        }
+        Ok(self.sent - before)
     }
 
     /// Passes all rows to `put`.
@@ -143,15 +200,6 @@ impl Rows {
     ) -> Result<Stopped, Fault> {
         let mut left = most;
         self.send_some(columns, &mut left, put)
-    }
-
-    /// Passes over so many rows at most, 0 for all.
-    ///
-    /// # Errors
-    /// Those of the query.
-    pub(crate) fn skip(&mut self, columns: &[Column], most: u64) -> Result<(), Fault> {
-        let mut left = if most == 0 { u64::MAX } else { most };
-        self.send_some(columns, &mut left, &mut |_| Ok(())).map(drop)
     }
 
     /// Passes rows to `put`.
@@ -205,8 +253,27 @@ impl Rows {
                 drop(readers);
                 *batch = None;
             },
+            Source::Kept(kept) => {
+                let shown = kept.each(Way::Forward(*left), columns, put)?;
+                (*left, *sent) = (*left - shown, *sent + shown);
+                Ok(if *left == 0 { Stopped::Limit } else { Stopped::End })
+            }
             Source::Ended => Ok(Stopped::End),
         }
+    }
+}
+
+/// Sends a row, in these formats.
+pub(crate) fn to_wire<'w>(
+    wire: &'w mut Wire,
+    columns: &'w [Column],
+    formats: &'w [i16],
+    goes_on: &'w dyn Fn() -> bool,
+) -> impl FnMut(&mut dyn Iterator<Item = Result<Cell<'_>, String>>) -> Result<(), Fault> + 'w {
+    move |cells| {
+        put_row(cells, columns, formats, &mut wire.out)
+            .map_err(|why| Fault::from(report("22P03", why)))?;
+        wire.flush_if_full(goes_on).map_err(Fault::from)
     }
 }
 

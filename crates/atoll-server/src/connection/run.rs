@@ -7,6 +7,7 @@ use atoll_sql::{
 };
 
 use super::Connection;
+use super::kept::Way;
 use super::kind::{Kind, Words};
 use super::report::{of_error, report};
 use super::rows::Rows;
@@ -19,10 +20,10 @@ pub(super) enum Ran {
     Rows(Box<Rows>),
     /// It returns no rows; the command tag.
     Done(String),
-    /// So many rows of a cursor are to be sent, 0 for all.
+    /// Rows of a cursor are to be sent.
     Fetch {
         name: String,
-        rows: u64,
+        way: Way,
         columns: Arc<[Column]>,
     },
     Empty,

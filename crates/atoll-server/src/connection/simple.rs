@@ -61,10 +61,10 @@ impl Connection {
         let tag = match ran? {
             Ran::Empty => return Ok(()),
             Ran::Done(tag) => tag,
-            Ran::Fetch { name, rows, columns } => {
+            Ran::Fetch { name, way, columns } => {
                 let formats = self.formats_of(&name);
                 put_description(&columns, &formats, &mut self.wire.out);
-                self.send_fetched(&name, rows, None)?
+                self.send_fetched(&name, way, None)?
             }
             Ran::Rows(mut rows) => {
                 let columns = rows.columns(&self.session);

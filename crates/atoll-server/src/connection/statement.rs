@@ -29,6 +29,18 @@ pub(crate) struct Portal {
     pub(crate) values: Vec<Literal>,
     pub(crate) formats: Vec<i16>,
     pub(crate) progress: Progress,
+    pub(crate) life: Life,
+}
+
+/// How long a portal lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Until its transaction ends.
+    Transaction,
+    /// Beyond its transaction, if that commits.
+    Hold,
+    /// Until it is closed.
+    Held,
 }
 
 /// How far a portal has come.
@@ -45,6 +57,7 @@ pub(crate) enum Progress {
 
 impl Portal {
     pub(crate) fn new(statement: Arc<Statement>, values: Vec<Literal>, formats: Vec<i16>) -> Self {
-        Self { statement, values, formats, progress: Progress::Ready }
+        let (progress, life) = (Progress::Ready, Life::Transaction);
+        Self { statement, values, formats, progress, life }
     }
 }

@@ -5,6 +5,7 @@ use atoll_sql::TransactionStatus;
 use super::Connection;
 use super::kind::Kind;
 use super::report::{of_error, report};
+use super::statement::Life;
 use crate::link::Fault;
 use crate::wire::out::Severity;
 
@@ -38,11 +39,27 @@ impl Connection {
         {
             return Ok(());
         }
-        self.portals.clear();
+        self.end_portals();
         self.client.begin();
         let ended = self.session.execute("COMMIT").map_err(|error| of_error(&error, "", 0));
+        self.hold(ended.as_ref().is_ok_and(|done| done.tag() == Some("COMMIT")));
         self.notices();
         Ok(ended.map(drop)?)
+    }
+
+    /// Ends the portals that do not outlive the transaction: what they read would keep it open.
+    fn end_portals(&mut self) {
+        self.portals.retain(|_, portal| portal.life != Life::Transaction);
+    }
+
+    /// The transaction has ended: what was to be held then is held, or is gone.
+    fn hold(&mut self, committed: bool) {
+        self.portals.retain(|_, portal| {
+            if committed && portal.life == Life::Hold {
+                portal.life = Life::Held;
+            }
+            portal.life == Life::Held
+        });
     }
 
     /// Carries out a statement that begins or ends a transaction, and returns its command tag.
@@ -66,9 +83,11 @@ impl Connection {
                 if was_implicit || !is_open {
                     self.warn("25P01", "there is no transaction in progress");
                 }
-                self.portals.clear();
+                self.end_portals();
                 if is_open {
-                    return run(self);
+                    let ended = run(self);
+                    self.hold(ended.as_ref().is_ok_and(|tag| tag == "COMMIT"));
+                    return ended;
                 }
                 Ok(if kind == Kind::Commit { "COMMIT" } else { "ROLLBACK" }.to_owned())
             }

@@ -255,11 +255,7 @@ impl Runs<'_> {
         let began = Instant::now();
         let done = self.rows(sql, before);
         let took = began.elapsed();
-        let settled = self.session.settle(done.is_ok());
-        let done = match settled {
-            Err(error) if done.is_ok() => Err(of_error(&error, "", 0)),
-            _ => done,
-        };
+        self.session.settle(done.is_ok());
         self.client.activity.end(self.session.transaction_status());
         let metrics = &self.shared.metrics;
         add(&metrics.statements);

@@ -65,15 +65,23 @@ fn parameters(options: &LogOptions, values: &[Literal]) -> String {
         return String::new();
     }
     let shown = |value: &Literal| match value {
-        Literal::Null => "NULL".to_owned(),
         Literal::Text(text) | Literal::Json(text) => format!("'{text}'"),
-        Literal::Integer(number) => number.to_string(),
-        Literal::Bool(value) => value.to_string(),
-        other => format!("{other:?}"),
+        other => plain(other),
     };
     let each = values.iter().enumerate();
     let each = each.map(|(at, value)| format!("${} = {}", at + 1, shown(value)));
     shortened(each.collect::<Vec<_>>().join(", "))
+}
+
+/// A value of a parameter, a text without quotes.
+fn plain(value: &Literal) -> String {
+    match value {
+        Literal::Null => "NULL".to_owned(),
+        Literal::Text(text) | Literal::Json(text) => text.clone(),
+        Literal::Integer(number) => number.to_string(),
+        Literal::Bool(value) => value.to_string(),
+        other => format!("{other:?}"),
+    }
 }
 
 /// Whether an error is the server's, and not the statement's or the client's.
@@ -87,7 +95,15 @@ pub(crate) fn failed(options: &LogOptions, who: Who<'_>, said: Option<Said<'_>>,
     if !is_told {
         return;
     }
-    let redacted = said.map(|said| Redacted::of(said.text, options.values));
+    let redacted = said.map(|said| {
+        let mut redacted = Redacted::of(said.text, options.values);
+        if !options.values {
+            let values = said.values.iter();
+            let values = values.filter(|value| !matches!(value, Literal::Null | Literal::Bool(_)));
+            redacted.hide(values.map(plain));
+        }
+        redacted
+    });
     let mut error = match &redacted {
         Some(redacted) => redacted.hidden_in(&report.message),
         None => report.message.clone(),

@@ -25,7 +25,8 @@ pub(crate) struct Redacted {
 impl Redacted {
     /// A statement without its passwords, and unless `values` without its literals and comments.
     pub(crate) fn of(sql: &str, values: bool) -> Self {
-        let (mut text, mut hidden) = (String::new(), Vec::new());
+        let mut text = String::new();
+        let mut hidden = Vec::new();
         let mut is_password = false;
         // No literal has come since the word.
         let mut is_bare = false;
@@ -68,9 +69,16 @@ impl Redacted {
                 _ => (is_password, is_bare) = (false, false),
             }
         }
-        hidden.sort_by_key(|one| std::cmp::Reverse(one.len()));
-        hidden.dedup();
-        Self { text, hidden }
+        let mut redacted = Self { text, hidden: Vec::new() };
+        redacted.hide(hidden);
+        redacted
+    }
+
+    /// Takes more out of messages: values that the statement got.
+    pub(crate) fn hide(&mut self, values: impl IntoIterator<Item = String>) {
+        self.hidden.extend(values);
+        self.hidden.sort_by_key(|one| std::cmp::Reverse(one.len()));
+        self.hidden.dedup();
     }
 
     /// A message about the statement, without what was taken out of that.

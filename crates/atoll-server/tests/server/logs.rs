@@ -74,6 +74,14 @@ fn statements_that_fail_are_logged_without_their_data() {
         sync(),
     ]);
     line(&["WARN", "22P02", "SELECT a FROM logged WHERE id = $1"]);
+    client.answers(&[
+        parse("", "SELECT set_config($1, 'x', false)", &[25]),
+        bind("", "", &[Some("geheim1")], &[]),
+        execute("", 0),
+        sync(),
+    ]);
+    let found = line(&["WARN", "42704", "SELECT set_config($1, ?, false)"]);
+    assert!(found.contains("***"), "{found}");
     client.query("SELECT * FROM missing_here; SELECT 'geheim1'");
     line(&["WARN", "42P01", "SELECT * FROM missing_here"]);
     assert!(!all().contains("geheim1") && !all().contains("314159"));

@@ -142,3 +142,53 @@ fn cursors_are_read_in_pieces() {
     client.query("COMMIT");
     assert_eq!(client.query("FETCH c"), ["E 34000", "ZI"]);
 }
+
+#[test]
+fn cursors_scroll_and_outlive_their_transactions() {
+    let served = Served::start();
+    let mut client = served.client();
+    let series = "SELECT * FROM generate_series(1, 3)";
+    client.query("BEGIN");
+    client.query(&format!("DECLARE s SCROLL CURSOR FOR {series}"));
+    client.query(&format!("DECLARE n CURSOR FOR {series}"));
+    assert_eq!(client.query("FETCH LAST FROM s"), ["D 3", "FETCH 1", "ZT"]);
+    assert_eq!(client.query("FETCH BACKWARD ALL FROM s"), ["D 2", "D 1", "FETCH 2", "ZT"]);
+    assert_eq!(client.query("MOVE ABSOLUTE 2 FROM s"), ["MOVE 1", "ZT"]);
+    assert_eq!(client.query("FETCH RELATIVE 0 s"), ["D 2", "FETCH 1", "ZT"]);
+    // Without SCROLL there is a way to rows that were not read.
+    assert_eq!(client.query("FETCH ABSOLUTE 2 FROM n"), ["D 2", "FETCH 1", "ZT"]);
+    assert_eq!(client.query("FETCH PRIOR FROM n"), ["E 55000", "ZE"]);
+    client.query("ROLLBACK");
+    assert_eq!(client.query("FETCH s"), ["E 34000", "ZI"]);
+    // Outside of a transaction; then in one that fails, is rolled back, and commits.
+    let hold = format!("DECLARE h CURSOR WITH HOLD FOR {series}");
+    assert_eq!(client.query(&hold), ["DECLARE CURSOR", "ZI"]);
+    assert_eq!(client.query("FETCH 2 FROM h"), ["D 1", "D 2", "FETCH 2", "ZI"]);
+    client.query("BEGIN");
+    client.query("ROLLBACK");
+    assert_eq!(client.query("FETCH h"), ["D 3", "FETCH 1", "ZI"]);
+    assert_eq!(client.query(&hold), ["E 42P03", "ZI"]);
+    assert_eq!(client.query("CLOSE h"), ["CLOSE CURSOR", "ZI"]);
+    client.query("BEGIN");
+    client.query(&hold);
+    assert_eq!(client.query("SELECT 1 / 0"), ["E 22012", "ZE"]);
+    assert_eq!(client.query("COMMIT"), ["ROLLBACK", "ZI"]);
+    assert_eq!(client.query("FETCH h"), ["E 34000", "ZI"]);
+    client.query(&format!("BEGIN; {hold}; ROLLBACK"));
+    assert_eq!(client.query("FETCH h"), ["E 34000", "ZI"]);
+    client.query(&format!("BEGIN; {hold}; FETCH h; COMMIT"));
+    assert_eq!(client.query("FETCH h"), ["D 2", "FETCH 1", "ZI"]);
+    assert_eq!(client.query("DISCARD ALL"), ["DISCARD ALL", "ZI"]);
+    assert_eq!(client.query("FETCH h"), ["E 34000", "ZI"]);
+}
+
+#[test]
+fn the_rows_that_cursors_keep_have_a_limit() {
+    let served = Served::start();
+    let mut client = served.client();
+    let wide = "DECLARE w CURSOR WITH HOLD FOR
+                SELECT i, repeat('x', 100000) FROM generate_series(1, 10000) AS s (i)";
+    assert_eq!(client.query(wide), ["E 53200", "ZI"]);
+    assert_eq!(client.query("FETCH w"), ["E 34000", "ZI"]);
+    assert_eq!(client.query("DECLARE c CURSOR WITH HOLD FOR SELECT 1"), ["DECLARE CURSOR", "ZI"]);
+}

@@ -13,6 +13,9 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::interrupt::{Interrupt, PERIOD};
 use crate::mutex::lock;
 
+/// Locks that sessions have or wait for, all together: some 50 MiB.
+const LOCKS_MAX: usize = 1 << 18;
+
 /// What is locked: one number, or two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
@@ -65,7 +68,7 @@ impl Advisory {
     /// Has a lock; false if it cannot be had now, and the session does not wait.
     ///
     /// # Errors
-    /// The wait would have no end; the statement is to end.
+    /// The wait would have no end; the statement is to end; there are too many locks.
     pub(crate) fn lock(
         &self,
         session: u64,
@@ -74,6 +77,9 @@ impl Advisory {
         waits: Option<&Interrupt>,
     ) -> Result<bool, SqlError> {
         let mut locks = lock(&self.locks);
+        if locks.len() >= LOCKS_MAX && !locks.contains_key(&key) {
+            return Err(too_many("of all sessions"));
+        }
         let wanted = locks.entry(key).or_default();
         if wanted.before(session, mode).is_empty() {
             *wanted.held.entry((session, mode)).or_default() += 1;
@@ -137,6 +143,14 @@ impl Advisory {
         }
         true
     }
+}
+
+/// The error of more locks than there may be.
+pub(super) fn too_many(which: &str) -> SqlError {
+    let message = format!("too many advisory locks {which}");
+    SqlError::new(SqlErrorKind::OutOfMemory, message)
+        .with_state("53200")
+        .with_hint(Some("release locks that are not needed any longer".to_owned()))
 }
 
 /// A lock that a session has, or waits for.

@@ -26,8 +26,13 @@ pub struct Notification {
 
 impl Notification {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.channel.len() + self.payload.len()
+        bytes_of(&self.channel, &self.payload)
     }
+}
+
+/// The bytes of a notification that waits.
+pub(super) fn bytes_of(channel: &str, payload: &str) -> usize {
+    size_of::<Notification>() + channel.len() + payload.len()
 }
 
 /// What waits for a session.
@@ -61,12 +66,17 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// Checks that there is room for more.
+    /// How many sessions listen to a channel.
+    pub(super) fn listeners(&self, channel: &str) -> usize {
+        lock(&self.listening).get(channel).map_or(0, Vec::len)
+    }
+
+    /// Checks that there is room for so many bytes more.
     ///
     /// # Errors
-    /// Sessions do not take what waits for them.
-    pub(crate) fn check_room(&self) -> Result<(), SqlError> {
-        if self.bytes.load(Ordering::Relaxed) < WAITING_BYTES_MAX {
+    /// Sessions do not take what waits for them, or it is too much at once.
+    pub(super) fn check_room(&self, more: usize) -> Result<(), SqlError> {
+        if self.bytes.load(Ordering::Relaxed).saturating_add(more) <= WAITING_BYTES_MAX {
             return Ok(());
         }
         let message = "too many notifications in the NOTIFY queue";

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::Together;
-use super::advisory::{Key, Mode};
-use super::channels::{Mailbox, Notification};
+use super::advisory::{self, Key, Mode};
+use super::channels::{Mailbox, Notification, bytes_of};
+use super::notices::Notices;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
 use crate::mutex::lock;
@@ -13,6 +14,8 @@ use crate::mutex::lock;
 /// Bytes of a payload, and of the name of a channel, as in PostgreSQL.
 const PAYLOAD_BYTES_MAX: usize = 7999;
 const CHANNEL_BYTES_MAX: usize = 63;
+/// How often a session may have locks, each as often as it has been taken.
+const LOCKS_MAX: usize = 1 << 20;
 
 /// See the module.
 pub(crate) struct Member {
@@ -35,9 +38,11 @@ struct State {
     /// Locks of the open transaction.
     transaction_locks: Vec<(Key, Mode)>,
     listens: Vec<Listen>,
-    notices: Vec<(Arc<str>, Arc<str>)>,
+    notices: Notices,
     /// Before the running statement, or the attempt at it.
     mark: Mark,
+    /// The session has ended (`COORDINATION-3`).
+    has_left: bool,
 }
 
 /// A change of the channels that a session listens to.
@@ -64,6 +69,20 @@ impl State {
             listens: self.listens.len(),
             notices: self.notices.len(),
         }
+    }
+}
+
+/// The turn of a transaction that notifies to commit; it ends when this is dropped.
+pub(crate) struct Turn<'m>(&'m Member);
+
+impl Turn<'_> {
+    const LOCK: (Key, Mode) = (Key::One(0), Mode::Exclusive);
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let (key, mode) = Self::LOCK;
+        self.0.together.order.unlock(self.0.session, key, mode);
     }
 }
 
@@ -117,7 +136,7 @@ impl Member {
     /// Has a lock; false if it is not waited for and others have it.
     ///
     /// # Errors
-    /// See [`super::advisory::Advisory::lock`].
+    /// See [`super::advisory::Advisory::lock`]; the session has too many, or has ended.
     pub(crate) fn lock(
         &self,
         key: Key,
@@ -125,15 +144,26 @@ impl Member {
         scope: Scope,
         waits: Option<&Interrupt>,
     ) -> Result<bool, SqlError> {
-        let has_it = self.together.advisory.lock(self.session, key, mode, waits)?;
-        if has_it {
-            let mut state = self.used();
-            match scope {
-                Scope::Session => state.locks.push((key, mode)),
-                Scope::Transaction => state.transaction_locks.push((key, mode)),
-            }
+        if !self.together.advisory.lock(self.session, key, mode, waits)? {
+            return Ok(false);
         }
-        Ok(has_it)
+        let mut state = self.used();
+        let refused = if state.has_left {
+            Some(SqlError::new(SqlErrorKind::Aborted, "the session has ended"))
+        } else if state.locks.len() + state.transaction_locks.len() >= LOCKS_MAX {
+            Some(advisory::too_many("of this session, one that it has several times included"))
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            self.together.advisory.unlock(self.session, key, mode);
+            return Err(refused);
+        }
+        match scope {
+            Scope::Session => state.locks.push((key, mode)),
+            Scope::Transaction => state.transaction_locks.push((key, mode)),
+        }
+        Ok(true)
     }
 
     /// Gives a lock of the session back once; false if it does not have it.
@@ -163,7 +193,7 @@ impl Member {
     /// Notes a notification for the end of the transaction.
     ///
     /// # Errors
-    /// The channel has no name, or one of the texts is too long.
+    /// The channel has no name, one of the texts is too long, or there is no room.
     pub(crate) fn notify(&self, channel: &str, payload: &str) -> Result<(), SqlError> {
         let wrong =
             |message: &str| Err(SqlError::new(SqlErrorKind::Type, message).with_state("22023"));
@@ -176,12 +206,12 @@ impl Member {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return wrong("payload string too long");
         }
+        let channels = &self.together.channels;
+        let listeners = channels.listeners(channel);
         let mut state = self.used();
-        let is_known =
-            |(known, said): &(Arc<str>, Arc<str>)| (&**known, &**said) == (channel, payload);
-        if !state.notices.iter().any(is_known) {
-            state.notices.push((channel.into(), payload.into()));
-        }
+        let more = bytes_of(channel, payload).saturating_mul(listeners.max(1));
+        channels.check_room(state.notices.bytes().saturating_add(more))?;
+        state.notices.add(channel, payload, listeners);
         Ok(())
     }
 
@@ -236,21 +266,25 @@ impl Member {
         self.has_pending.load(Ordering::Relaxed)
     }
 
-    /// Whether a transaction has something to tell at its commit.
-    fn has_notices(&self) -> bool {
-        self.has_pending() && !lock(&self.state).notices.is_empty()
-    }
-
     /// A transaction that notifies is going to commit (`COORDINATION-1`).
     ///
     /// # Errors
-    /// Too much waits to be taken already.
-    pub(crate) fn before_commit(&self) -> Result<Option<MutexGuard<'_, ()>>, SqlError> {
-        if !self.has_notices() {
+    /// Too much waits to be taken already; the statement is to end.
+    pub(crate) fn before_commit(
+        &self,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Turn<'_>>, SqlError> {
+        if !self.has_pending() {
             return Ok(None);
         }
-        self.together.channels.check_room()?;
-        Ok(Some(lock(&self.together.order)))
+        let bytes = lock(&self.state).notices.bytes();
+        if bytes == 0 {
+            return Ok(None);
+        }
+        self.together.channels.check_room(bytes)?;
+        let (key, mode) = Turn::LOCK;
+        self.together.order.lock(self.session, key, mode, Some(interrupt))?;
+        Ok(Some(Turn(self)))
     }
 
     /// Releases the locks of the transaction.
@@ -269,7 +303,7 @@ impl Member {
         let mut state = lock(&self.state);
         self.release(&mut state.transaction_locks, 0);
         let listens = std::mem::take(&mut state.listens);
-        let notices = std::mem::take(&mut state.notices);
+        let notices = state.notices.take();
         state.mark = state.mark();
         drop(state);
         if !committed {
@@ -284,9 +318,8 @@ impl Member {
             }
         }
         let sender = self.number();
-        let each = notices.into_iter();
-        let each = each.map(|(channel, payload)| Notification { sender, channel, payload });
-        let notices: Vec<Notification> = each.collect();
+        let notices: Vec<Notification> =
+            notices.map(|(channel, payload)| Notification { sender, channel, payload }).collect();
         if !notices.is_empty() {
             channels.publish(notices);
         }
@@ -301,6 +334,7 @@ impl Member {
     pub(crate) fn leave(&self) {
         self.mailbox.set_waker(None);
         lock(&self.together.numbers).remove(&self.session);
+        lock(&self.state).has_left = true;
         if !self.is_used.load(Ordering::Relaxed) {
             return;
         }
@@ -308,5 +342,44 @@ impl Member {
         self.unlock_all();
         self.together.channels.unlisten(None, &self.mailbox);
         drop(self.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use super::*;
+
+    const LOCK: (Key, Mode) = (Key::One(1), Mode::Exclusive);
+
+    fn gets_it(member: &Member) -> Result<bool, SqlError> {
+        member.lock(LOCK.0, LOCK.1, Scope::Session, None)
+    }
+
+    #[test]
+    fn a_query_that_outlives_its_session_gets_no_lock() {
+        let together = Arc::new(Together::default());
+        let (one, two) = (Member::new(together.clone()), Member::new(together));
+        assert!(gets_it(&one).unwrap() && !gets_it(&two).unwrap());
+        one.leave();
+        assert!(gets_it(&one).is_err() && gets_it(&two).unwrap());
+    }
+
+    #[test]
+    fn the_turn_to_commit_is_waited_for_until_the_statement_is_to_end() {
+        let together = Arc::new(Together::default());
+        let (one, two) = (Member::new(together.clone()), Member::new(together));
+        let waits = Interrupt::new(None, None, Some(Duration::from_millis(30)));
+        assert!(two.before_commit(&waits).unwrap().is_none());
+        one.notify("c", "1").unwrap();
+        two.notify("c", "2").unwrap();
+        let turn = one.before_commit(&waits).unwrap();
+        assert!(turn.is_some());
+        assert_eq!(two.before_commit(&waits).map(drop).unwrap_err().sqlstate(), "55P03");
+        drop(turn);
+        assert!(two.before_commit(&waits).unwrap().is_some());
     }
 }

@@ -3,17 +3,20 @@
 //!
 //! - `COORDINATION-1`: notifications, and changes of the channels that a session listens to, are
 //!   kept until the transaction commits. Then its own changes of channels come first, and its
-//!   notifications after them, those of one transaction together. A transaction that notifies
-//!   commits under a lock, so that notifications arrive in the order of the commits.
+//!   notifications after them, those of one transaction together. A transaction of several
+//!   statements that notifies commits under a lock, so that notifications arrive in the order of
+//!   the commits. Whether there is room for a notification is decided before the commit.
 //! - `COORDINATION-2`: what a statement has done here is undone where it is tried again.
 //! - `COORDINATION-3`: the locks of a transaction are released when it ends, however it ends, and
-//!   all locks of a session, and its channels, when that is dropped.
+//!   all locks of a session, and its channels, when that is dropped. A query of it that still runs
+//!   on another thread then gets no more.
 //!
-//! In reading order: [`advisory`], [`channels`], [`member`].
+//! In reading order: [`advisory`], [`channels`], `notices`, [`member`].
 
 pub(crate) mod advisory;
 pub(crate) mod channels;
 pub(crate) mod member;
+mod notices;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -32,8 +35,8 @@ pub(crate) use member::{Mark, Member};
 pub(crate) struct Together {
     pub(crate) advisory: Advisory,
     pub(crate) channels: Channels,
-    /// Held by a transaction that commits and notifies.
-    pub(crate) order: Mutex<()>,
+    /// Its only lock is held by a transaction that commits and notifies.
+    order: Advisory,
     last: AtomicU64,
     /// The numbers that others know sessions by, where these are not their own.
     numbers: Mutex<HashMap<u64, i32>>,

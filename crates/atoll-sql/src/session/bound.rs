@@ -102,6 +102,9 @@ impl SqlSession {
         if let Some(done) = self.maintain(&tokens)? {
             return Ok(done);
         }
+        if let Some(done) = self.back_up_or_restore(&tokens)? {
+            return Ok(done);
+        }
         let statement = self.resolved(parse::statement(tokens)?)?;
         self.run_parsed(text, statement, values)
     }

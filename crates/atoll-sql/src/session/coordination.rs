@@ -51,7 +51,7 @@ impl SqlSession {
         // What rows have done that were read behind the end of their statement.
         if member.has_pending() && !self.in_transaction() {
             // They have told nothing more than the next statement may.
-            let _ = self.settle(true);
+            self.settle(true);
         }
         if let Some(member) = &self.context.member {
             member.begin_statement();
@@ -60,26 +60,10 @@ impl SqlSession {
 
     /// A statement, or the reading of its rows, has ended: if it was a transaction by itself, that
     /// has ended, too.
-    ///
-    /// # Errors
-    /// Too many notifications wait already; nothing is told then.
-    pub fn settle(&mut self, is_done: bool) -> Result<(), SqlError> {
-        let Some(member) = self.context.member.as_ref().filter(|member| member.has_pending())
-        else {
-            return Ok(());
-        };
-        if self.in_transaction() {
-            return Ok(());
-        }
-        match member.before_commit().map(|order| (order, is_done)) {
-            Ok((_order, is_done)) => {
-                member.end(is_done);
-                Ok(())
-            }
-            Err(error) => {
-                member.end(false);
-                if is_done { Err(error) } else { Ok(()) }
-            }
+    pub fn settle(&mut self, is_done: bool) {
+        let pending = self.context.member.as_ref().filter(|member| member.has_pending());
+        if let Some(member) = pending.filter(|_| !self.in_transaction()) {
+            member.end(is_done);
         }
     }
 

@@ -101,6 +101,10 @@ impl SqlSession {
         let Some(read) = Maintenance::of(tokens) else { return Ok(None) };
         let Maintenance { verb, tables } = read?;
         let db = self.writable(verb)?.clone();
+        if verb == "CHECKPOINT" && self.restricted().is_some() {
+            let message = "must be superuser to do CHECKPOINT";
+            return Err(SqlError::new(SqlErrorKind::Schema, message).with_state("42501"));
+        }
         if verb == "VACUUM" && self.in_transaction() {
             let message = "VACUUM cannot run inside a transaction block";
             return Err(SqlError::new(SqlErrorKind::Unsupported, message)

@@ -5,6 +5,7 @@ mod added;
 mod alone;
 mod alter;
 mod asking;
+mod backups;
 mod bound;
 mod comments;
 mod constraints;
@@ -282,7 +283,7 @@ impl SqlSession {
         self.begin_statement()?;
         let done = run(self).and_then(|done| self.keep_numbers().map(|()| done));
         let done = done.and_then(|done| self.set_noted().map(|()| done));
-        let done = self.settle(done.is_ok()).and(done);
+        self.settle(done.is_ok());
         let done = done.map_err(|error| about::completed(error, || Ok(self.scope()?.catalog)));
         if done.is_err() {
             self.context.forget_pending();

@@ -4,9 +4,9 @@
 use arrow_schema::SchemaRef;
 use atoll::{DataType, Labels};
 
-use super::maintenance;
 use super::prepare::{Number, bind, known};
 use super::{AsStatement, Outcome, PreparedStatement, SqlSession, Target};
+use super::{backups, maintenance};
 use crate::error::SqlError;
 use crate::literal::Literal;
 use crate::parse;
@@ -197,7 +197,8 @@ impl SqlSession {
     /// Those of the parser.
     pub fn check_syntax(sql: &str) -> Result<(), SqlError> {
         let tokens = parse::only_tokens(sql)?;
-        if let Some(read) = maintenance::is_correct(&tokens) {
+        let is_correct = maintenance::is_correct(&tokens);
+        if let Some(read) = is_correct.or_else(|| backups::is_correct(&tokens)) {
             return read;
         }
         depth::with_room_for(depth::of(&tokens)?, || parse::statement(tokens).map(drop))

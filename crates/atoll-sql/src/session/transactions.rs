@@ -5,7 +5,6 @@ use std::sync::Arc;
 use sqlparser::ast::Ident;
 
 use super::{Outcome, SqlSession, Target};
-use crate::coordination::Member;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::isolation::{Isolation, Modes, ShownModes};
 use crate::literal::Literal;
@@ -174,7 +173,8 @@ impl SqlSession {
         let context = Arc::clone(&self.context);
         // Checks may wait for other transactions, which may have the order of the commits.
         let checked = open.make_all_checks(&interrupt);
-        let before_commit = || context.member.as_ref().map_or(Ok(None), Member::before_commit);
+        let before_commit =
+            || context.member.as_ref().map_or(Ok(None), |member| member.before_commit(&interrupt));
         let order = checked.and_then(|()| before_commit());
         let (order, committed) = match order {
             Ok(order) => (order, open.commit(durability, &interrupt)),

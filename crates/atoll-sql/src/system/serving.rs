@@ -1,5 +1,6 @@
 //! What a server tells queries of the system: its roles, its clients and the statements that ran.
 
+use std::path::Path;
 use std::time::Duration;
 
 use atoll::Snapshot;
@@ -149,4 +150,16 @@ pub trait Serving: Send + Sync {
 
     /// The snapshot of a name.
     fn snapshot(&self, name: &str) -> Option<Snapshot>;
+
+    /// Writes the roles into a backup, which is complete otherwise.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    fn back_up_roles(&self, backup: &Path) -> Result<(), SqlError>;
+
+    /// Gives a restored database the roles of its backup, if that has any.
+    ///
+    /// # Errors
+    /// They cannot be read or written.
+    fn restore_roles(&self, backup: &Path, new: &Path) -> Result<(), SqlError>;
 }

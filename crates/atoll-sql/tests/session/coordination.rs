@@ -59,3 +59,39 @@ fn an_attempt_that_is_repeated_locks_once() {
     assert_eq!(rows(&mut one, unlock), ["0"]);
     assert_eq!(rows(&mut two, "SELECT pg_try_advisory_lock(1)"), ["true"]);
 }
+
+#[test]
+fn notifications_without_room_are_refused_before_anything_is_committed() {
+    let db = atoll::Database::create(atoll_sql::database_options()).unwrap();
+    let mut hearers: Vec<_> = (0..100).map(|_| SqlSession::on_database(db.clone())).collect();
+    hearers.iter_mut().for_each(|hearer| drop(tag(hearer, "LISTEN c")));
+    let mut sender = SqlSession::on_database(db);
+    tag(&mut sender, "CREATE TABLE t (id int PRIMARY KEY)");
+    let notify = |count: u32| {
+        format!(
+            "INSERT INTO t SELECT i FROM generate_series(1, {count}) AS s (i)
+             WHERE pg_notify('c', repeat('x', 7900) || i) IS NOT NULL"
+        )
+    };
+    let refused = error(&mut sender, &notify(400));
+    assert_eq!(refused.sqlstate(), "54000", "{refused}");
+    assert_eq!(rows(&mut sender, "SELECT count(*) FROM t"), ["0"]);
+    assert!(hearers.iter().all(|hearer| !hearer.has_notifications()));
+    tag(&mut sender, &notify(200));
+    let heard: Vec<usize> = hearers.iter_mut().map(|one| one.take_notifications().len()).collect();
+    assert_eq!(heard, [200; 100]);
+    // The same twice is one.
+    tag(&mut sender, "SELECT pg_notify('c', 'same') FROM generate_series(1, 30000)");
+    assert_eq!(hearers[0].take_notifications().len(), 1);
+}
+
+#[test]
+fn there_is_a_limit_of_advisory_locks() {
+    let db = atoll::Database::create(atoll_sql::database_options()).unwrap();
+    let (mut one, mut two) = (SqlSession::on_database(db.clone()), SqlSession::on_database(db));
+    let lock = "SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 300000) AS s (i)";
+    let refused = error(&mut one, lock);
+    assert_eq!(refused.sqlstate(), "53200", "{refused}");
+    // What the statement had is given back.
+    assert_eq!(rows(&mut two, "SELECT pg_try_advisory_lock(1)"), ["true"]);
+}
