@@ -18,8 +18,8 @@ Examples:
   atoll restore ./bank-monday ./bank-again --archive ./bank-logs
                                         what was committed since, too
 
-The server writes the copy: the folder is one of its machine and of its user. It has the roles of the
-server, with the verifiers of their passwords. `BACKUP TO 'folder'` in SQL does the same.")]
+The server writes the copy: the folder is one of its machine and of its user. It has the roles of
+the server, with the verifiers of their passwords. `BACKUP TO 'folder'` in SQL does the same.")]
 pub struct BackupArgs {
     /// Name of the database that `atoll serve` serves
     pub name: String,

@@ -79,7 +79,7 @@ impl Rotating {
             .chain((1..1000).map(|number| format!("{stem}-{number:03}")));
         let free = names.find(|name| !Path::new(name).exists());
         match fs::rename(&self.path, free.unwrap_or(stem)) {
-            // Somebody has moved it: it has a name already.
+            // Another program has moved it: it has a name already.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             renamed => renamed?,
         }

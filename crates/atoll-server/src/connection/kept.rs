@@ -8,13 +8,16 @@ use arrow_array::RecordBatch;
 use atoll_sql::QueryStream;
 
 use super::report::{of_error, report};
-use super::rows::Put;
 use crate::link::Fault;
-use crate::values::{Column, Reader};
+use crate::values::{Cell, Column, Reader};
 use crate::wire::out::Report;
 
 /// Bytes of the rows that the cursors of a connection keep together.
 pub(crate) const KEPT_BYTES_MAX: usize = 256 << 20;
+
+/// Takes the values of a row.
+pub(crate) type Put<'p> =
+    &'p mut dyn FnMut(&mut dyn Iterator<Item = Result<Cell<'_>, String>>) -> Result<(), Fault>;
 
 /// Where a `FETCH` or a `MOVE` goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

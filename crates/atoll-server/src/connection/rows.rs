@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use atoll_sql::{QueryResult, QueryStream, SqlError, SqlSession};
 
-use super::kept::{Kept, Way};
+use super::kept::{Kept, Put, Way};
 use super::report::{of_error, report};
 use crate::link::{Fault, Wire};
 use crate::values::{Cell, Column, Reader, columns_of, put_row};
@@ -41,10 +41,6 @@ enum Source {
     Kept(Kept),
     Ended,
 }
-
-/// Takes the values of a row.
-pub(crate) type Put<'p> =
-    &'p mut dyn FnMut(&mut dyn Iterator<Item = Result<Cell<'_>, String>>) -> Result<(), Fault>;
 
 /// Why no more rows are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

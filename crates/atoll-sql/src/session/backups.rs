@@ -203,7 +203,7 @@ impl SqlSession {
         match copying {
             Copying::Backup { to } => {
                 db.backup(&to)?;
-                // A backup without roles lets nobody in.
+                // Without its roles nothing could log in to it.
                 if let Some(around) = &self.surroundings {
                     around.server().back_up_roles(&to)?;
                 }
