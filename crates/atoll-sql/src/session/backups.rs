@@ -51,6 +51,14 @@ pub(super) fn is_correct(tokens: &[TokenWithSpan]) -> Option<Result<(), SqlError
     Copying::of(tokens).map(|read| read.map(drop))
 }
 
+fn is_verb(token: &TokenWithSpan) -> bool {
+    let verbs = ["BACKUP", "RESTORE"];
+    match &token.token {
+        Token::Word(word) => verbs.iter().any(|verb| word.value.eq_ignore_ascii_case(verb)),
+        _ => false,
+    }
+}
+
 /// What is left of a statement.
 struct Words<'t>(Vec<&'t TokenWithSpan>);
 
@@ -118,9 +126,14 @@ impl Words<'_> {
 impl Copying {
     /// Reads a statement, if it begins as one of these.
     fn of(tokens: &[TokenWithSpan]) -> Option<Result<Self, SqlError>> {
-        let is_of_it =
-            |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
-        let mut words = Words(tokens.iter().filter(is_of_it).collect());
+        let mut told =
+            tokens.iter().filter(|one| !matches!(one.token, Token::Whitespace(_) | Token::EOF));
+        let mut words = Words(told.by_ref().take(1).collect());
+        // Most statements are none of these, and are not read any further.
+        if !words.0.first().is_some_and(|first| is_verb(first)) {
+            return None;
+        }
+        words.0.extend(told);
         if words.has("BACKUP") {
             return Some(Self::backup(&mut words));
         }

@@ -26,21 +26,19 @@ pub(super) fn is_correct(tokens: &[TokenWithSpan]) -> Option<Result<(), SqlError
 impl Maintenance {
     /// Reads a statement, if it begins as one of these.
     fn of(tokens: &[TokenWithSpan]) -> Option<Result<Self, SqlError>> {
-        let mut rest: Vec<&TokenWithSpan> = tokens
-            .iter()
-            .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
-            .collect();
+        let mut told =
+            tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
         let is = |token: &TokenWithSpan, word: &str| match &token.token {
             Token::Word(found) => {
                 found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
             }
             _ => false,
         };
-        let first = *rest.first()?;
+        let first = told.next()?;
         let verb = ["VACUUM", "ANALYZE", "ANALYSE", "CHECKPOINT"];
         let verb = verb.into_iter().find(|verb| is(first, verb))?;
         let verb = if verb == "ANALYSE" { "ANALYZE" } else { verb };
-        rest.remove(0);
+        let mut rest: Vec<&TokenWithSpan> = told.collect();
         if verb == "CHECKPOINT" {
             return Some(match rest.first() {
                 None => Ok(Self { verb, tables: Vec::new() }),
