@@ -75,11 +75,11 @@ def test_a_backup_that_cannot_be_made_is_refused(tmp_path):
     with Serving(tmp_path) as server, connected(server) as connection:
         connection.execute("CREATE ROLE ann LOGIN PASSWORD 'x'")
         for statement, state in [
-            (f"BACKUP TO '{full}'", "58030"),
+            (f"BACKUP TO '{full}'", "58P01"),
             ("BACKUP TO 'relative'", "42602"),
             ("BACKUP TO '/proc/nowhere'", "58030"),
             ("BACKUP TO ", "42601"),
-            (f"RESTORE FROM '{full}' ARCHIVE '{full}' TO '{tmp_path / 'new'}'", "58030"),
+            (f"RESTORE FROM '{full}' ARCHIVE '{full}' TO '{tmp_path / 'new'}'", "58P01"),
             (f"RESTORE FROM '/x' ARCHIVE '/x' TO '{tmp_path / 'new'}' UNTIL 'noon'", "22007"),
         ]:
             with pytest.raises(psycopg.Error) as raised:

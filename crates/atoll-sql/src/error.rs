@@ -4,11 +4,12 @@
 //! hint where one helps. This module translates errors of the database; `parse` translates those of
 //! the parser, `query_error` those of DataFusion.
 
-use crate::about::{About, key_shown};
 use std::fmt;
 
-use atoll::{AbortReason, DataType, TxnError};
+use atoll::{AbortReason, DataType, LogError, MemoryError, TxnError};
 use sqlparser::tokenizer::Span;
+
+use crate::about::{About, key_shown};
 
 /// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -401,8 +402,27 @@ impl From<&atoll::Error> for SqlError {
             _ => (None, None),
         };
         let about = about.map(Box::new);
-        Self { cause, detail, about, ..Self::new(kind, error.to_string()) }
+        let state = state_of(error);
+        Self { cause, state, detail, about, ..Self::new(kind, error.to_string()) }
     }
+}
+
+/// The state of an error of the database where that says more than its kind.
+fn state_of(error: &atoll::Error) -> Option<&'static str> {
+    use atoll::Error;
+    Some(match error {
+        Error::Memory(MemoryError::OutOfMemory { .. } | MemoryError::TooLarge { .. }) => "53200",
+        Error::Log(LogError::Medium(cause) | LogError::Poisoned { cause, .. }) => {
+            if cause.is_full() { "53100" } else { "58030" }
+        }
+        Error::Log(LogError::NotEmpty { .. } | LogError::CutShort { .. }) => "58P02",
+        Error::Log(LogError::NoDatabase { .. } | LogError::Missing { .. }) => "58P01",
+        Error::Log(LogError::Damaged { .. }) => "XX001",
+        Error::TooManyTransactions(_) => "53000",
+        Error::TooManySnapshots(_) | Error::SnapshotLimit { .. } => "53400",
+        Error::NotDurable => "55000",
+        _ => return None,
+    })
 }
 
 impl From<atoll::Error> for SqlError {
@@ -419,6 +439,10 @@ impl From<atoll::StorageError> for SqlError {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Error, ErrorKind};
+    use std::sync::Arc;
+
+    use atoll::machine::MediumError;
     use sqlparser::tokenizer::Location;
 
     use super::*;
@@ -439,5 +463,20 @@ mod tests {
         let error = SqlError::new(SqlErrorKind::Syntax, "x")
             .at(Span::new(Location::new(1, 3), Location::new(1, 3)));
         assert!(error.render("\tab").ends_with("| \t ^"));
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_told_apart() {
+        let medium = |kind: ErrorKind| {
+            let source = Arc::new(Error::from(kind));
+            MediumError { what: "write", path: "/bank/log".to_owned(), source }
+        };
+        let state = |error: LogError| SqlError::from(atoll::Error::Log(error)).sqlstate();
+        assert_eq!(state(medium(ErrorKind::StorageFull).into()), "53100");
+        assert_eq!(state(medium(ErrorKind::QuotaExceeded).into()), "53100");
+        assert_eq!(state(medium(ErrorKind::PermissionDenied).into()), "58030");
+        let poisoned = |kind| LogError::Poisoned { tablespace: 0, cause: medium(kind) };
+        assert_eq!(state(poisoned(ErrorKind::StorageFull)), "53100");
+        assert_eq!(state(LogError::Closed), "58000");
     }
 }
