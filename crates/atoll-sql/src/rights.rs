@@ -133,6 +133,14 @@ impl Rights {
         own.fold(public, |sum, one| sum | *one)
     }
 
+    /// Gives it to another owner, with what was granted to the old one.
+    pub(crate) fn give(&mut self, owner: Option<&str>) {
+        if let Some(old) = self.owner.take().filter(|old| Some(old.as_str()) != owner) {
+            self.grants.remove(&old);
+        }
+        self.owner = owner.map(str::to_owned);
+    }
+
     pub(crate) fn is_owned_by(&self, roles: &BTreeSet<String>) -> bool {
         self.owner.as_ref().is_some_and(|owner| roles.contains(owner))
     }

@@ -45,6 +45,20 @@ pub(crate) fn create(
     Ok(())
 }
 
+/// Gives a sequence another definition and state; its name, its comment and its rights stay.
+///
+/// # Errors
+/// As [`change`].
+pub(crate) fn redefine(
+    transaction: &mut Transaction,
+    object: &Table,
+    definition: &Definition,
+) -> Result<(), ApplyError> {
+    transaction.lock_table(object)?;
+    transaction.drop_table(object)?;
+    create(transaction, object.name(), definition)
+}
+
 /// Makes a sequence another one, which goes on where it was, or drops it.
 ///
 /// # Errors

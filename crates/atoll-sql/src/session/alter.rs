@@ -15,10 +15,12 @@ use crate::ddl::NewTable;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
 use crate::prepared::query::Binder;
-use crate::rights::Privileges;
+use crate::privileges::guard::rights;
+use crate::rights::{Privileges, Rights};
 use crate::scope::Scope;
-use crate::sequence::owned::{Changed, change, create, owned, use_asked};
+use crate::sequence::owned::{change, create, owned, redefine, use_asked};
 use crate::short::scalar::Began;
+use crate::table_shape::NewSequence;
 use crate::user_types::{UserType, resolve, use_types};
 use crate::view::View;
 use crate::view::follow::{self, Reshaped};
@@ -242,6 +244,9 @@ impl SqlSession {
             for table in &tables {
                 restarted.extend(owned(&scope.catalog, table.name())?);
             }
+            for (sequence, _) in &restarted {
+                self.check_owner_of_flat(sequence.name())?;
+            }
         }
         let is_durable = scope.db.durability().is_some();
         self.define(&mut |transaction| {
@@ -260,9 +265,7 @@ impl SqlSession {
             for (object, definition) in &restarted {
                 let mut definition = definition.clone();
                 definition.restart(definition.start);
-                let gone = Changed { object: object.clone(), new: None };
-                change(transaction, &gone)?;
-                create(transaction, object.name(), &definition)?;
+                redefine(transaction, object, &definition)?;
             }
             Ok(())
         })?;
@@ -342,7 +345,11 @@ pub(super) fn remake(
 ) -> Result<(), ApplyError> {
     let Altered { old, new, values, unchecked, sequences, .. } = altered;
     sequences.iter().try_for_each(|one| change(transaction, one))?;
-    new.sequences.iter().try_for_each(|one| create(transaction, &one.name, &one.definition))?;
+    for NewSequence { name, definition } in &new.sequences {
+        create(transaction, name, definition)?;
+        let Rights { owner, .. } = rights(&transaction.catalog(), old.name())?;
+        comments::change(transaction, name, |beside| beside.rights.owner = owner)?;
+    }
     if altered.keeps_rows
         && let Some(added) = added::constants(altered, binder, transaction, began)?
         && let Some(table) = transaction.alter_table(old, &table_change(new, &added))?

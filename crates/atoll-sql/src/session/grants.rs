@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll::Catalog;
+use atoll::{Catalog, Transaction};
 use sqlparser::ast::{
     Action, AlterSchemaOperation, AlterTableOperation, Grant, GrantObjects, Grantee, GranteeName,
     GranteesType, ObjectName, Owner, Privileges as Named, Revoke, Statement,
@@ -10,11 +10,13 @@ use sqlparser::ast::{
 
 use super::{Outcome, SqlSession};
 use crate::comments;
-use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::names;
-use crate::privileges::guard::{SessionRole, kind, rights};
+use crate::privileges::guard::{SessionRole, kind, on_schema, rights};
 use crate::rights::{PUBLIC, Privileges, Rights, denied, not_owner};
 use crate::schemas;
+use crate::sequence::definition::Definition;
+use crate::sequence::owned::{is_sequence, owned};
 
 /// A change of the rights of some objects.
 struct Change {
@@ -197,24 +199,50 @@ impl SqlSession {
                 let message = format!("must be member of role \"{owner}\"");
                 return Err(SqlError::new(SqlErrorKind::Schema, message).with_state("42501"));
             }
+            if let Object::Relation(name) = &object {
+                let (schema, _) = schemas::split(name, &|name| scope.has(name));
+                if !on_schema(&scope.catalog, schema, &info.roles)?.has(Privileges::CREATE) {
+                    return Err(denied(&format!("schema {schema}")));
+                }
+            }
         }
         // What belongs to a superuser belongs to all of them.
         let owner = Some(owner).filter(|_| !info.is_superuser);
         self.define(&mut |transaction| match &object {
             Object::Schema(schema) => schemas::change_rights(transaction, schema, |rights| {
-                rights.owner.clone_from(&owner);
+                rights.give(owner.as_deref());
             }),
-            Object::Relation(name) => {
-                if let Some(object) = transaction.catalog().get(name) {
-                    transaction.use_table(object)?;
-                }
-                comments::change(transaction, name, |beside| {
-                    beside.rights.owner.clone_from(&owner);
-                })
-            }
+            Object::Relation(name) => give_relation(transaction, name, owner.as_deref()),
         })?;
         Ok(true)
     }
+}
+
+/// Gives a relation to another owner, and a table with the sequences of its columns.
+fn give_relation(
+    transaction: &mut Transaction,
+    name: &str,
+    owner: Option<&str>,
+) -> Result<(), ApplyError> {
+    let catalog = transaction.catalog();
+    let Some(object) = catalog.get(name) else { return Ok(()) };
+    transaction.use_table(object)?;
+    if is_sequence(object)
+        && let Some(of) = Definition::of(object)?.owner
+        && rights(&catalog, name)?.owner.as_deref() != owner
+    {
+        let has = |name: &str| catalog.get(name).is_some();
+        let (name, table) = (schemas::bare(name, &has), schemas::bare(&of.table, &has));
+        let detail = format!("Sequence \"{name}\" is linked to table \"{table}\".");
+        let message = format!("cannot change owner of sequence \"{name}\"");
+        return Err(SqlError::unsupported(message).with_detail(detail).into());
+    }
+    comments::change(transaction, name, |beside| beside.rights.give(owner))?;
+    for (sequence, _) in owned(&catalog, name)? {
+        transaction.use_table(&sequence)?;
+        comments::change(transaction, sequence.name(), |beside| beside.rights.give(owner))?;
+    }
+    Ok(())
 }
 
 fn unknown_role(name: &str) -> SqlError {

@@ -103,7 +103,7 @@ impl SqlSession {
         self.check_owner_of_flat(&relation)
     }
 
-    fn check_owner_of_flat(&mut self, relation: &str) -> Result<(), SqlError> {
+    pub(super) fn check_owner_of_flat(&mut self, relation: &str) -> Result<(), SqlError> {
         let scope = self.scope()?;
         let Some(guard) = self.restricted() else { return Ok(()) };
         if !scope.has(relation) || rights(&scope.catalog, relation)?.is_owned_by(&guard.info.roles)
@@ -272,8 +272,8 @@ impl SqlSession {
             Statement::Comment { object_type, object_name, .. } => match object_type {
                 CommentObject::Schema => self.check_owner_of_schema(object_name),
                 CommentObject::Index => self.check_owner_of_index(object_name),
-                CommentObject::Table
-                | CommentObject::View
+                CommentObject::Table if !is_marked(object_name) => self.check_owner_of(object_name),
+                CommentObject::View
                 | CommentObject::Sequence
                 | CommentObject::Type
                 | CommentObject::Domain => self.check_owner_of(object_name),
@@ -331,6 +331,12 @@ impl SqlSession {
     pub(super) fn owner(&mut self) -> Option<String> {
         self.restricted().map(|guard| guard.role.name.clone())
     }
+}
+
+/// Whether the name of what a comment is on is that of a constraint of a table.
+fn is_marked(name: &ObjectName) -> bool {
+    let first = name.0.first().and_then(|part| part.as_ident());
+    first.is_some_and(|part| part.value.starts_with(MARK))
 }
 
 /// Checks that a definition has no query in it: it would run for the owner of the definition, or

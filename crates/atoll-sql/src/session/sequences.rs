@@ -14,7 +14,7 @@ use crate::prepared::cache::Shared;
 use crate::scope::Scope;
 use crate::sequence::context::{self, Context, Limits, Own};
 use crate::sequence::definition::{Definition, Options, Owner, not_a_sequence, unknown};
-use crate::sequence::owned::{create, is_sequence};
+use crate::sequence::owned::{create, is_sequence, redefine};
 use crate::sequence_syntax as syntax;
 
 /// What a session on a target asks sequences with.
@@ -136,8 +136,7 @@ impl SqlSession {
             if options.owner.is_some() {
                 definition.owner.clone_from(&owner);
             }
-            transaction.drop_table(&object)?;
-            create(transaction, object.name(), &definition)
+            redefine(transaction, &object, &definition)
         })?;
         Ok(Outcome::done(tag, 0))
     }

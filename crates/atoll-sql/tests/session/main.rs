@@ -26,6 +26,7 @@ mod locks;
 mod messages;
 mod nested;
 mod new_columns;
+mod owners;
 mod partitions;
 mod pgbench;
 mod prepared;
