@@ -1,7 +1,8 @@
-//! The dialect of the parser: PostgreSQL's, without an argument's name that is an expression.
+//! The dialect of the parser: PostgreSQL's, without an argument's name that is an expression, and
+//! with PostgreSQL's words that are no name of a column unless `AS` stands before them.
 //!
-//! For such names, which no function here takes, the parser reads each argument twice, so nested
-//! calls take a time exponential in their depth.
+//! For such names of arguments, which no function here takes, the parser reads each argument twice,
+//! so nested calls take a time exponential in their depth.
 
 use std::any::TypeId;
 
@@ -10,6 +11,49 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 
 const POSTGRESQL: PostgreSqlDialect = PostgreSqlDialect {};
+
+/// The words for which PostgreSQL's `pg_get_keywords()` has no `barelabel`: a clause may begin with
+/// them behind a value, as in `SELECT 1 ON CONFLICT DO NOTHING`.
+const NEEDS_AS: &[Keyword] = &[
+    Keyword::ARRAY,
+    Keyword::AS,
+    Keyword::CHAR,
+    Keyword::CHARACTER,
+    Keyword::CREATE,
+    Keyword::DAY,
+    Keyword::EXCEPT,
+    Keyword::FETCH,
+    Keyword::FILTER,
+    Keyword::FOR,
+    Keyword::FROM,
+    Keyword::GRANT,
+    Keyword::GROUP,
+    Keyword::HAVING,
+    Keyword::HOUR,
+    Keyword::INTERSECT,
+    Keyword::INTO,
+    Keyword::LIMIT,
+    Keyword::MINUTE,
+    Keyword::MONTH,
+    Keyword::NOTNULL,
+    Keyword::OFFSET,
+    Keyword::ON,
+    Keyword::ORDER,
+    Keyword::OVER,
+    Keyword::OVERLAPS,
+    Keyword::PRECISION,
+    Keyword::RETURNING,
+    Keyword::SECOND,
+    Keyword::TO,
+    Keyword::UNION,
+    Keyword::VARYING,
+    Keyword::WHERE,
+    Keyword::WINDOW,
+    Keyword::WITH,
+    Keyword::WITHIN,
+    Keyword::WITHOUT,
+    Keyword::YEAR,
+];
 
 #[derive(Debug)]
 pub(crate) struct AtollDialect;
@@ -54,6 +98,10 @@ impl Dialect for AtollDialect {
 
     fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
         POSTGRESQL.is_reserved_for_identifier(keyword)
+    }
+
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser<'_>) -> bool {
+        !NEEDS_AS.contains(keyword) && POSTGRESQL.is_column_alias(keyword, parser)
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
