@@ -27,6 +27,7 @@ use crate::rules::spelled::call;
 use crate::schemas::{self, PUBLIC, SYSTEM, flat};
 use crate::scope::Scope;
 use crate::search_path::SearchPath;
+use crate::user_types::resolve::named_mut;
 use crate::view::relations::{self, Found};
 use crate::{grant_names, like_clause, names, sequence_names, sequence_syntax, system};
 
@@ -398,11 +399,10 @@ impl Resolver<'_> {
 
     /// A type: those of SQL itself are of no schema.
     fn data_type(&self, data_type: &mut SqlType) {
-        let SqlType::Custom(name, modifiers) = data_type else { return };
+        let Some(name) = named_mut(data_type) else { return };
         let [ident] = parts(name)[..] else { return };
         let bare = names::fold(ident);
         if !self.is_usual
-            && modifiers.is_empty()
             && let Some(schema) = self.schemas.iter().find(|one| self.has(&flat(one, &bare)))
         {
             qualify(name, schema);

@@ -127,12 +127,16 @@ fn array(element: &SqlType) -> Result<DataType, SqlError> {
     let element = column_type(element)?;
     let is_known = !matches!(
         element,
-        DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::FixedBinary(_)
+        DataType::Char(_)
+            | DataType::Json
+            | DataType::Jsonb
+            | DataType::FixedBinary(_)
+            | DataType::Enum(_)
     );
     element.array().filter(|_| is_known).ok_or_else(|| {
         let message = format!("a column cannot have the type {element}[]");
         let hint = "an array has elements of a type other than interval, json, jsonb, char(n), \
-                    binary(n) and arrays";
+                    binary(n), enums and arrays";
         SqlError::unsupported(message).with_hint(Some(hint.to_owned()))
     })
 }

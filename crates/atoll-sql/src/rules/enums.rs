@@ -4,18 +4,25 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringViewBuilder};
+use arrow_array::cast::AsArray;
 use arrow_schema::{DataType as ArrowType, Field};
 use atoll::Labels;
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TypeSignature, Volatility, lit,
+    Cast as ArrowCast, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, TypeSignature, Volatility, lit,
 };
 
+use super::cast::Cast;
 use super::typed::Typed;
 use crate::enums::{self, label};
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::parse::MARK;
 use crate::query_error::external;
+
+/// The type of labels in arrays.
+const TEXT: ArrowType = ArrowType::Utf8View;
 
 /// The functions of this module.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
@@ -214,11 +221,78 @@ pub(crate) fn apart(what: &str, one: &ArrowType, other: &ArrowType) -> DataFusio
     external(SqlError::new(SqlErrorKind::Type, message).with_cause(Cause::OtherType))
 }
 
-/// Values of enums as their labels, where an array is made of them.
-pub(crate) fn in_array(values: Vec<Typed>) -> Result<Vec<Typed>> {
+/// Values of enums as their labels, where an array is made of them. [`out_of_array`] finds the
+/// values again: around the cast to a text is one more, which no written cast has.
+pub(crate) fn in_array(values: Vec<Typed>) -> Vec<Typed> {
     let text = |value: Typed| match labels_of(&value) {
-        Some(_) => value.into_type(&ArrowType::Utf8View),
-        None => Ok(value),
+        Some(_) => {
+            let label = ScalarUDF::from(Cast::new(TEXT)).call(vec![value.expr]);
+            Typed::of(Expr::Cast(ArrowCast::new(Box::new(label), TEXT)), TEXT)
+        }
+        None => value,
     };
     values.into_iter().map(text).collect()
+}
+
+/// The value of which [`in_array`] has made this element of an array; any other element as it is.
+pub(crate) fn out_of_array(element: Expr) -> Expr {
+    match element {
+        Expr::Cast(ArrowCast { expr, field }) => match *expr {
+            Expr::ScalarFunction(ScalarFunction { func, mut args })
+                if func.inner().is::<Cast>() && args.len() == 1 =>
+            {
+                args.swap_remove(0)
+            }
+            inner => Expr::Cast(ArrowCast { expr: Box::new(inner), field }),
+        },
+        other => other,
+    }
+}
+
+/// An array of texts as one of the labels of an enum.
+pub(crate) fn labels_in(array: Expr, labels: Labels) -> Expr {
+    ScalarUDF::from(LabelsIn::new(labels)).call(vec![array])
+}
+
+/// A function that returns an array of texts, of which each must be a label.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct LabelsIn {
+    name: String,
+    labels: Labels,
+    signature: Signature,
+}
+
+impl LabelsIn {
+    fn new(labels: Labels) -> Self {
+        let signature = Signature::any(1, Volatility::Immutable);
+        Self { name: format!("{MARK}labels"), labels, signature }
+    }
+}
+
+impl ScalarUDFImpl for LabelsIn {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
+        Ok(arguments[0].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [arrays] = args.args.as_slice() else {
+            return internal_err!("one argument is expected");
+        };
+        let arrays = arrays.to_array(args.number_rows)?;
+        for array in arrays.as_list::<i32>().iter().flatten() {
+            for text in arrow_cast::cast(&array, &TEXT)?.as_string_view().iter().flatten() {
+                let of_text = |reason| external(SqlError::new(SqlErrorKind::Type, reason));
+                enums::parse(text, self.labels).map_err(of_text)?;
+            }
+        }
+        Ok(ColumnarValue::Array(arrays))
+    }
 }

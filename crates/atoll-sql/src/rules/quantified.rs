@@ -14,6 +14,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Datum, ListArray, Scalar, new_empty_array};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType as ArrowType, Field};
+use atoll::Labels;
 use datafusion::arrow::compute::kernels::cmp;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::functions_nested::make_array::make_array_udf;
@@ -26,7 +27,7 @@ use sqlparser::ast::{BinaryOperator, Expr as SqlExpr};
 
 use super::temporal::INTERVAL;
 use super::typed::Typed;
-use super::{canonical, common_type, operands, plan_error};
+use super::{canonical, common_type, enums, operands, plan_error};
 use crate::array_text;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::parse::MARK;
@@ -116,7 +117,8 @@ fn elements(array: Typed, type_of: TypeOf<'_>) -> Result<Elements> {
     };
     match array.expr {
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "make_array" => {
-            Ok(Elements::Written(args.into_iter().map(type_of).collect::<Result<_>>()?))
+            let item = |item| type_of(enums::out_of_array(item));
+            Ok(Elements::Written(args.into_iter().map(item).collect::<Result<_>>()?))
         }
         Expr::Literal(ScalarValue::List(list), _) if list.len() == 1 && list.is_valid(0) => {
             let items = list.value(0);
@@ -150,6 +152,9 @@ pub(crate) fn cast(
     element: &Field,
     (type_of, cast): (TypeOf<'_>, CastTo<'_>),
 ) -> Result<Expr> {
+    if let Some(labels) = crate::enums::of(element.data_type()) {
+        return cast_to_labels(array, element, labels, (type_of, cast));
+    }
     if array.is_open_parameter() {
         return Ok(with_list_type(array.expr, element.data_type()));
     }
@@ -166,6 +171,39 @@ pub(crate) fn cast(
         Elements::Written(_) => Ok(Expr::Literal(ScalarValue::List(empty(element)?), None)),
         Elements::Null => Ok(Expr::Literal(ScalarValue::try_from(to)?, None)),
         Elements::Other(expr, _) => super::cast::expression(expr, &from, to),
+    }
+}
+
+/// An array as one of the labels of an enum: there is none of its values.
+fn cast_to_labels(
+    array: Typed,
+    element: &Field,
+    labels: Labels,
+    (type_of, cast): (TypeOf<'_>, CastTo<'_>),
+) -> Result<Expr> {
+    let text = Field::new_list_field(ArrowType::Utf8View, true);
+    if array.is_open_parameter() {
+        let array = with_list_type(array.expr, text.data_type());
+        return Ok(enums::labels_in(array, labels));
+    }
+    let from = array.arrow.clone();
+    let list = ArrowType::List(Arc::new(text.clone()));
+    match elements(array, type_of)? {
+        Elements::Written(items) if !items.is_empty() => {
+            let items = items.into_iter().map(|item| type_of(cast(item, element)?));
+            let items = enums::in_array(items.collect::<Result<_>>()?);
+            Ok(make_array_udf().call(items.into_iter().map(|item| item.expr).collect()))
+        }
+        Elements::Written(_) => Ok(Expr::Literal(ScalarValue::List(empty(&text)?), None)),
+        Elements::Null => Ok(Expr::Literal(ScalarValue::try_from(&list)?, None)),
+        Elements::Other(expr, of) if of.is_string() => {
+            Ok(enums::labels_in(super::cast::expression(expr, &from, &list)?, labels))
+        }
+        Elements::Other(_, of) => {
+            let name = Typed::of(lit(ScalarValue::Null), of).type_name();
+            let message = format!("cannot cast type {name}[] to {}[]", labels.shown());
+            Err(external(SqlError::new(SqlErrorKind::Type, message).with_state("42846")))
+        }
     }
 }
 
@@ -252,6 +290,14 @@ fn aligned(value: Typed, op: Operator, array: Expr, element: ArrowType) -> Resul
     if element == INTERVAL {
         let message = "ANY and ALL of a computed array of intervals are not supported";
         return Err(plan_error(SqlErrorKind::Unsupported, message));
+    }
+    if enums::labels_of(&value).is_some() && element.is_string() {
+        // The labels of an enum: an array has no other values of one.
+        if !matches!(op, Operator::Eq | Operator::NotEq) {
+            let message = "ANY and ALL of a computed array of an enum compare with = and <> only";
+            return Err(plan_error(SqlErrorKind::Unsupported, message));
+        }
+        return Ok((value.into_type(&ArrowType::Utf8View)?.expr, array));
     }
     // What an element is, stands for all of them.
     let null = Typed::of(lit(ScalarValue::try_from(&element)?), element.clone());

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use atoll::DataType;
 use sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, CastKind, CreateTable,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ArrayElemTypeDef, CastKind, CreateTable,
     DataType as SqlType, Expr, ObjectName, Parens, Query, SetExpr, Statement, TypedString,
     Value as SqlValue, VisitMut, VisitorMut,
 };
@@ -19,10 +19,20 @@ use crate::{domain_type, enums, names, types};
 /// Finds a type by its name.
 pub(crate) type Find<'f> = &'f dyn Fn(&str) -> Result<Option<UserType>, SqlError>;
 
-/// The name of a type that is none of SQL's own, if it is one.
+/// The name of a type that is none of SQL's own, or of the elements of an array, if it is one.
 pub(crate) fn named(data_type: &SqlType) -> Option<&ObjectName> {
     match data_type {
         SqlType::Custom(name, modifiers) if modifiers.is_empty() => Some(name),
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => named(element),
+        _ => None,
+    }
+}
+
+/// As [`named`].
+pub(crate) fn named_mut(data_type: &mut SqlType) -> Option<&mut ObjectName> {
+    match data_type {
+        SqlType::Custom(name, modifiers) if modifiers.is_empty() => Some(name),
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => named_mut(element),
         _ => None,
     }
 }
@@ -34,7 +44,18 @@ pub(crate) fn named(data_type: &SqlType) -> Option<&ObjectName> {
 pub(crate) fn data_type(data_type: &mut SqlType, find: Find<'_>) -> Result<(), SqlError> {
     let Some(name) = named(data_type) else { return Ok(()) };
     let Ok((name, _)) = names::table_name(name) else { return Ok(()) };
-    match find(&name)? {
+    let found = find(&name)?;
+    if let SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _)) = data_type {
+        return match found {
+            // The elements would be values that the domain refuses.
+            Some(UserType::Domain(..)) => {
+                let message = format!("an array of the domain {name} is not supported");
+                Err(SqlError::unsupported(message))
+            }
+            _ => self::data_type(element, find),
+        };
+    }
+    match found {
         Some(UserType::Enum(labels)) => *data_type = enums::marked(labels),
         Some(UserType::Domain(domain, of)) => *data_type = domain_type::marked(&domain, of),
         None => {}

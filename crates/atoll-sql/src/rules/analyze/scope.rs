@@ -263,7 +263,7 @@ impl Scope<'_> {
         }
         match func.name() {
             "coalesce" | "greatest" | "least" | "nullif" => {}
-            "make_array" => typed = enums::in_array(typed)?,
+            "make_array" => typed = enums::in_array(typed),
             // It checks values of a domain.
             name if name.starts_with(MARK) => {}
             name => enums::check_arguments(name, typed.iter())?,
