@@ -48,10 +48,6 @@ _HELD = re.compile(
 _PRODUCT = re.compile(r"more than 38 digits: (-?\d+) \* (-?\d+)$")
 
 
-#: Of a column that the planner took for NOT NULL.
-_FOLDED = "is declared as non-NULL but contains null values"
-
-
 def reason(statement, difference, postgres, atoll):
     """The name of the deliberate difference that this is, or None."""
     for rule in RULES:
@@ -209,13 +205,6 @@ def refused(_statement, difference, _postgres, _atoll):
     return None
 
 
-def folded(_statement, difference, _postgres, _atoll):
-    """A known mistake: a subquery in which the planner sees that it has no row, and forgets NULL."""
-    if difference.what == "atoll failed" and _FOLDED in difference.atoll.failure.message:
-        return "folded-subquery"
-    return None
-
-
 def extra(_statement, difference, _postgres, _atoll):
     """Atoll has an operator or a function that PostgreSQL has not."""
     if difference.what == "postgres failed" and _EXTRA.search(difference.postgres.failure.message):
@@ -261,4 +250,4 @@ def before_year_1(_statement, difference, _postgres, _atoll):
 
 
 RULES = (wide_numeric, before_year_1, types_of_columns, planned_constants, not_computed, refused,
-         folded, extra, shortest_digits, quotient)  # fmt: skip
+         extra, shortest_digits, quotient)  # fmt: skip

@@ -40,6 +40,7 @@ use crate::names::CATALOG;
 use crate::rules::analyze::Analyzer;
 use crate::rules::decorrelate::{Decorrelate, Planner};
 use crate::rules::quoted::QuotedLiterals;
+use crate::rules::rowless::Rowless;
 use crate::rules::series::Series;
 use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{AnyTrunc, Now, TypeNames};
@@ -291,6 +292,7 @@ fn analyzers(guards: Guards) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(Analyzer { guards: guards == Guards::With }),
         Arc::new(TypeCoercion::new()),
         Arc::new(Decorrelate),
+        Arc::new(Rowless),
     ]
 }
 

@@ -11,7 +11,8 @@
 //! [`common_type`] and [`quoted`] (which types operands get), [`quantified`] (ANY and ALL of
 //! arrays), [`analyze`] (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`]
 //! (IN, ANY and ALL of subqueries), [`hoist`] (subqueries where no joins are made), [`array_query`]
-//! (ARRAY of a subquery), [`decorrelate`] (subqueries as joins), [`functions`] (of single values),
+//! (ARRAY of a subquery), [`decorrelate`] (subqueries as joins), [`rowless`] (subqueries without a
+//! row), [`functions`] (of single values),
 //! [`sum`], [`extreme`], [`spans`], [`spread`] and [`ranked`] (aggregates), [`series`] (a table),
 //! [`prepare`], [`spelled`], [`rows`], [`row_functions`], [`merging`] and [`grouped`] (rewriting
 //! before and during planning).
@@ -44,6 +45,7 @@ pub(crate) mod quantified;
 pub(crate) mod quoted;
 pub(crate) mod ranked;
 pub(crate) mod row_functions;
+pub(crate) mod rowless;
 pub(crate) mod rows;
 pub(crate) mod scalar;
 pub(crate) mod series;

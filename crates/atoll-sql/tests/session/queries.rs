@@ -120,3 +120,23 @@ fn an_empty_table_has_no_rows_and_a_schema() {
         _ => panic!("a query returns rows"),
     }
 }
+
+#[test]
+fn a_subquery_without_a_row_is_null_on_a_snapshot_too() {
+    let db = filled(3);
+    let queries = [
+        ("SELECT (SELECT count(*) FROM t WHERE false HAVING count(*) > 1)", "NULL"),
+        ("SELECT (SELECT count(*) FROM t HAVING count(*) > 5) IS NULL", "true"),
+        ("SELECT COALESCE((SELECT id FROM t WHERE id = 9), 0)", "0"),
+        ("SELECT (SELECT 7 WHERE false) IS NOT NULL", "false"),
+        ("SELECT (SELECT name FROM t WHERE id > 7 ORDER BY id LIMIT 1)", "NULL"),
+        ("SELECT (SELECT id FROM t WHERE id = 1)", "1"),
+    ];
+    let mut reader = SqlSession::on_snapshot(db.snapshot().unwrap());
+    let mut owner = SqlSession::on_database(db);
+    for (sql, answer) in queries {
+        for session in [&mut reader, &mut owner] {
+            assert_eq!(rows(session, sql), [answer], "{sql}");
+        }
+    }
+}

@@ -14,6 +14,7 @@ use crate::json::Form;
 use crate::parameter_name;
 use crate::rules::number::Number;
 use crate::rules::quantified::Quantified;
+use crate::rules::rowless::Maybe;
 use crate::rules::{arith, canonical, cast, temporal};
 use crate::short::list::ListSlot;
 use crate::short::scalar::{
@@ -247,7 +248,8 @@ fn call(
             return conversion(inner_expr, cast.to(), scope, compiler);
         }
         // Comparisons here know that -0.0 equals 0.0 and what NaN is.
-        if inner.downcast_ref::<canonical::Canonical>().is_some() {
+        // What a subquery has without a row is not for its own row.
+        if inner.is::<canonical::Canonical>() || inner.is::<Maybe>() {
             return compile(inner_expr, scope, compiler);
         }
     }
