@@ -5,11 +5,13 @@
 //! and gives the same result, unless a side fails for a row that the other side excludes. So a
 //! query runs as it is first, and a second time with guards if it fails: each AND, OR and CASE with
 //! an operand that can fail then becomes a CASE of numbers. DataFusion evaluates the branches of
-//! such a CASE only for the rows that reach them.
+//! such a CASE only for the rows that reach them. The conditions of an AND that cannot fail stand
+//! beside it as well, because the planner does not look into a CASE.
 
 use arrow_schema::DataType as ArrowType;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Case, Cast as ArrowCast, Expr, ExprSchemable, Operator, lit};
 
 use super::absolute::Absolute;
@@ -29,7 +31,7 @@ fn can_fail(expr: &Expr) -> bool {
                 inner.is::<Arithmetic>()
                     || inner.is::<Cast>()
                     || inner.is::<Absolute>()
-                    || inner.is::<Call>()
+                    || inner.downcast_ref::<Call>().is_some_and(Call::can_fail)
             }
             _ => false,
         })
@@ -74,7 +76,13 @@ pub(crate) fn logical(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
     let when_then_expr =
         vec![(Box::new(decided), Box::new(lit(verdict))), (Box::new(open), number(right.clone()))];
     let case = Case { expr: None, when_then_expr, else_expr: Some(number(rest)) };
-    Some(Expr::Case(case).eq(lit(TRUE)))
+    let guarded = Expr::Case(case).eq(lit(TRUE));
+    if op != Operator::And {
+        return Some(guarded);
+    }
+    // What cannot fail stands beside the CASE too: tables are joined and read by such conditions.
+    let plain = split_conjunction(left).into_iter().filter(|one| !can_fail(one)).cloned();
+    conjunction(plain.chain([guarded]))
 }
 
 /// Arguments of an aggregate that are computed only for the rows that its filter lets through.
@@ -105,4 +113,31 @@ pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Expr> {
         case.when_then_expr.into_iter().map(|(when, then)| (when, number(*then))).collect();
     let else_expr = case.else_expr.map(|truth| number(*truth));
     Ok(Expr::Case(Case { expr: case.expr, when_then_expr, else_expr }).eq(lit(TRUE)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use datafusion::logical_expr::{ScalarUDF, col};
+
+    use super::*;
+
+    fn failing() -> Expr {
+        ScalarUDF::from(Cast::new(ArrowType::Int32)).call(vec![col("x")]).gt(lit(1))
+    }
+
+    #[test]
+    fn conditions_that_cannot_fail_are_not_hidden() {
+        let (join, filter) = (col("a.id").eq(col("b.a")), col("a.c").eq(lit(5)));
+        let left = join.clone().and(failing()).and(filter.clone());
+        let guarded = logical(&left, Operator::And, &failing()).unwrap();
+        let parts = split_conjunction(&guarded);
+        assert_eq!(parts[..2], [&join, &filter]);
+        assert!(parts.len() == 3 && can_fail(parts[2]));
+        // Of an OR no side holds by itself.
+        let either = logical(&join, Operator::Or, &failing()).unwrap();
+        assert_eq!(split_conjunction(&either).len(), 1);
+        assert_eq!(logical(&failing(), Operator::And, &join), None);
+    }
 }

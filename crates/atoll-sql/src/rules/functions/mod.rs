@@ -193,6 +193,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Whether it fails for some values. Of few functions it is known that they never do.
+    pub(crate) fn can_fail(&self) -> bool {
+        self.function.name != "array_element"
+    }
+
     fn new(function: &'static Function) -> Self {
         let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
         let of_session = [sequences::has, settings::has, coordination::has, privileges::has];
