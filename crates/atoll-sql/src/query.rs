@@ -107,6 +107,7 @@ fn bind_plain(
     mut statement: Statement,
     interrupt: &Interrupt,
 ) -> Result<LogicalPlan, SqlError> {
+    let reads_system = system::reads_system(&statement);
     let system =
         system::is_used_apart_from_sequences(&mut statement).then(|| Arc::new(System::default()));
     if system.is_some() {
@@ -123,7 +124,16 @@ fn bind_plain(
     let mut settings = engine.settings(catalog, Guards::Without);
     register(&mut settings, &functions)?;
     settings.add_analyzer_rule(Arc::new(NowIsAParameter));
-    let plan = async move { Ok(settings.optimize(&logical(&settings, statement).await?)?) };
+    let plan = async move {
+        let plan = logical(&settings, statement).await?;
+        Ok(match reads_system {
+            // It is described by this plan, and runs by another one.
+            true => {
+                settings.analyzer().execute_and_check(plan, settings.config_options(), |_, _| {})?
+            }
+            false => settings.optimize(&plan)?,
+        })
+    };
     engine.plan(plan, interrupt)
 }
 

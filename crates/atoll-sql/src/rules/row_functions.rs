@@ -104,17 +104,25 @@ fn is_constant(expr: &Expr) -> bool {
     impl Visitor for Columns {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            let is_open = matches!(
-                expr,
+            let is_open = match expr {
+                // Their arguments have no types yet.
+                Expr::Function(call) => is_of_arrays(&call.name),
                 Expr::Identifier(_)
-                    | Expr::CompoundIdentifier(_)
-                    | Expr::Subquery(_)
-                    | Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. })
-            );
+                | Expr::CompoundIdentifier(_)
+                | Expr::Subquery(_)
+                | Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. }) => true,
+                _ => false,
+            };
             if is_open { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
     expr.visit(&mut Columns).is_continue()
+}
+
+/// Whether a function tells the bounds of an array.
+fn is_of_arrays(name: &ObjectName) -> bool {
+    let bounds = ["array_length", "array_lower", "array_upper", "cardinality"];
+    bounds.contains(&names::last(name).as_str())
 }
 
 /// The array of the rows that a function makes.

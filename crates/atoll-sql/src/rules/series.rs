@@ -17,7 +17,7 @@ use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::functions_table::generate_series::GenerateSeriesFunc;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, lit};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use futures::stream;
@@ -64,7 +64,9 @@ impl TableFunctionImpl for Series {
             matches!(arrow, ArrowType::Timestamp(..) | ArrowType::Date32 | ArrowType::Interval(_))
         });
         if !is_of_moments {
-            return GenerateSeriesFunc {}.call_with_args(args);
+            let whole: Vec<Expr> = args.exprs().iter().map(whole).collect();
+            return GenerateSeriesFunc {}
+                .call_with_args(TableFunctionArgs::new(&whole, args.session()));
         }
         let [first, last, step] = args.exprs() else {
             let message = "generate_series of dates or timestamps takes three arguments: the first \
@@ -97,6 +99,19 @@ impl TableFunctionImpl for Series {
         let schema = Arc::new(Schema::new(vec![Field::new("value", arrow, false)]));
         let series = Arc::new(Moments { schema: Arc::clone(&schema), bounds, zone });
         Ok(Arc::new(StreamingTable::try_new(schema, vec![series])?))
+    }
+}
+
+/// A whole number as DataFusion's function takes it, which knows no types of numbers.
+fn whole(expr: &Expr) -> Expr {
+    let Expr::Literal(value, _) = expr else { return expr.clone() };
+    match value {
+        ScalarValue::Int16(Some(number)) => lit(i64::from(*number)),
+        ScalarValue::Int32(Some(number)) => lit(i64::from(*number)),
+        ScalarValue::Int16(None) | ScalarValue::Int32(None) | ScalarValue::Int64(None) => {
+            lit(ScalarValue::Null)
+        }
+        _ => expr.clone(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The rows of the tables of `pg_catalog` as Arrow data.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchOptions};
 
 use super::definitions::Definitions;
 use super::tables::SystemTable;
@@ -23,7 +24,7 @@ fn absent(of: &str) -> Literal {
 }
 
 impl SystemTable {
-    /// Its rows.
+    /// These columns of its rows.
     ///
     /// # Errors
     /// A value that is none of its column, which is a fault of this crate.
@@ -31,25 +32,34 @@ impl SystemTable {
         &self,
         definitions: &Definitions,
         around: &Around,
+        wanted: &[usize],
     ) -> Result<RecordBatch, SqlError> {
         let rows = rows::of(self.name, definitions, around);
-        let at: HashMap<&str, usize> =
-            self.columns.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
+        let mut places: HashMap<&str, Option<usize>> =
+            self.columns.iter().map(|(name, _)| (*name, None)).collect();
+        for (place, at) in wanted.iter().enumerate() {
+            places.insert(self.columns[*at].0, Some(place));
+        }
         let mut values: Vec<Vec<Literal>> =
-            self.columns.iter().map(|(_, of)| vec![absent(of); rows.len()]).collect();
+            wanted.iter().map(|at| vec![absent(self.columns[*at].1); rows.len()]).collect();
+        let count = rows.len();
         for (number, row) in rows.into_iter().enumerate() {
             for (column, value) in row {
-                let Some(at) = at.get(column) else {
-                    return Err(fault(format!("{} has no column {column}", self.name)));
-                };
-                values[*at][number] = value;
+                match places.get(column) {
+                    Some(Some(place)) => values[*place][number] = value,
+                    Some(None) => {}
+                    None => return Err(fault(format!("{} has no column {column}", self.name))),
+                }
             }
         }
-        let schema = self.schema();
+        let schema = self.schema().project(wanted).map_err(|error| fault(error.to_string()))?;
         let fields = values.into_iter().zip(schema.fields());
         let arrays = fields.map(|(values, field)| column_of(values, field.data_type()));
         let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
-        RecordBatch::try_new(schema, arrays).map_err(|error| fault(error.to_string()))
+        // Of a query that only counts rows no column is wanted.
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)
+            .map_err(|error| fault(error.to_string()))
     }
 }
 

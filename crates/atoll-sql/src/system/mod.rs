@@ -12,11 +12,13 @@
 //! In reading order: [`definitions`] and [`oids`] (what there is, and its numbers), [`types`],
 //! [`constraints`], [`written`] (texts of definitions), [`serving`] (what a server tells),
 //! [`tables`], [`rows`] and [`batch`], [`views`], [`lookup`], [`functions`] and
-//! [`functions_of_server`], [`statement`] (what a statement says of the system), [`provider`].
+//! [`functions_of_server`], [`statement`] (what a statement says of the system), [`expanded`],
+//! [`provider`].
 
 mod batch;
 mod constraints;
 mod definitions;
+mod expanded;
 mod function;
 mod functions;
 mod functions_of_server;
@@ -48,7 +50,9 @@ pub(crate) use self::provider::WithSystem;
 pub use self::serving::{
     ClientState, NamedSnapshot, Serving, SystemClient, SystemRole, SystemStatement,
 };
-pub(crate) use self::statement::{is_relation, is_used_apart_from_sequences, reads_no_table};
+pub(crate) use self::statement::{
+    is_relation, is_used_apart_from_sequences, reads_no_table, reads_system,
+};
 pub use self::tables::SYSTEM_TYPE;
 pub(crate) use self::tables::columns_of;
 use crate::coordination::Together;

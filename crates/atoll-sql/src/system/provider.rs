@@ -79,9 +79,12 @@ impl fmt::Debug for Provided {
 
 impl Provided {
     fn plan(&self, projection: Option<&Vec<usize>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let batch = self.table.batch(&self.system.definitions, &self.system.around);
-        let rows = [vec![batch.map_err(external)?]];
-        let source = MemorySourceConfig::try_new(&rows, self.table.schema(), projection.cloned())?;
+        let all = || (0..self.table.columns.len()).collect();
+        let wanted: Vec<usize> = projection.map_or_else(all, Vec::clone);
+        let batch = self.table.batch(&self.system.definitions, &self.system.around, &wanted);
+        let batch = batch.map_err(external)?;
+        let (schema, rows) = (batch.schema(), [vec![batch]]);
+        let source = MemorySourceConfig::try_new(&rows, schema, None)?;
         Ok(Arc::new(DataSourceExec::new(Arc::new(source))))
     }
 }

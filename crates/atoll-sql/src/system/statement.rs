@@ -13,7 +13,7 @@ use sqlparser::ast::{
     TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-use super::{functions, tables, views};
+use super::{expanded, functions, tables, views};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::rules::row_functions;
 use crate::rules::spelled::call;
@@ -24,9 +24,17 @@ const PG_CATALOG: &str = "pg_catalog";
 /// Identifiers that are functions without parentheses.
 const BARE: [&str; 6] =
     ["current_user", "session_user", "user", "current_role", "current_catalog", "system_user"];
-/// Columns that are vectors, with subscripts from 0.
-const VECTORS: [&str; 7] =
-    ["indkey", "indoption", "indclass", "indcollation", "proargtypes", "partattrs", "tgattr"];
+/// Columns that are vectors, with subscripts from 0; the last by the name that pgjdbc gives it.
+const VECTORS: [&str; 8] = [
+    "indkey",
+    "indoption",
+    "indclass",
+    "indcollation",
+    "proargtypes",
+    "partattrs",
+    "tgattr",
+    "i_indoption",
+];
 
 /// Whether a statement names a table, a function or a type of the system.
 fn is_used(statement: &Statement) -> bool {
@@ -64,6 +72,23 @@ pub(crate) fn reads_no_table(statement: &Statement) -> bool {
         if is_other { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     found.is_continue()
+}
+
+/// Whether a statement is a query that reads a table or a view of the system.
+pub(crate) fn reads_system(statement: &Statement) -> bool {
+    if !matches!(statement, Statement::Query(_)) {
+        return false;
+    }
+    let mut local = Locals(Vec::new());
+    let _ = statement.visit(&mut local);
+    let found = sqlparser::ast::visit_relations(statement, |name: &ObjectName| {
+        let is_local = name.0.len() == 1 && local.0.contains(&names::last(name));
+        match !is_local && relation(name).is_some() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    found.is_break()
 }
 
 /// The relation of the system that a name means.
@@ -182,6 +207,7 @@ pub(super) fn rewrite(statement: &mut Statement) -> Result<(), SqlError> {
             break;
         }
     }
+    expanded::rewrite(statement);
     let _ = statement.visit(&mut Expressions);
     if let Statement::Query(query) = statement {
         show(&mut query.body);

@@ -32,6 +32,33 @@ FROM pg_roles WHERE rolcanlogin
 -- pg_catalog.pg_group
 SELECT rolname AS groname, oid AS grosysid FROM pg_roles WHERE NOT rolcanlogin
 
+-- pg_catalog.pg_stat_all_tables
+SELECT c.oid AS relid, n.nspname AS schemaname, c.relname AS relname,
+       CAST(NULL AS bigint) AS seq_scan, CAST(NULL AS bigint) AS seq_tup_read,
+       CAST(NULL AS bigint) AS idx_scan, CAST(NULL AS bigint) AS idx_tup_fetch,
+       CAST(NULL AS bigint) AS n_tup_ins, CAST(NULL AS bigint) AS n_tup_upd,
+       CAST(NULL AS bigint) AS n_tup_del, CAST(NULL AS bigint) AS n_tup_hot_upd,
+       CAST(c.reltuples AS bigint) AS n_live_tup, CAST(NULL AS bigint) AS n_dead_tup,
+       CAST(NULL AS bigint) AS n_mod_since_analyze, CAST(NULL AS bigint) AS n_ins_since_vacuum,
+       CAST(NULL AS timestamptz) AS last_vacuum, CAST(NULL AS timestamptz) AS last_autovacuum,
+       CAST(NULL AS timestamptz) AS last_analyze, CAST(NULL AS timestamptz) AS last_autoanalyze,
+       CAST(NULL AS bigint) AS vacuum_count, CAST(NULL AS bigint) AS autovacuum_count,
+       CAST(NULL AS bigint) AS analyze_count, CAST(NULL AS bigint) AS autoanalyze_count
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r'
+
+-- pg_catalog.pg_stat_user_tables
+SELECT * FROM pg_stat_all_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
+
+-- pg_catalog.pg_stat_all_indexes
+SELECT c.oid AS relid, i.oid AS indexrelid, n.nspname AS schemaname, c.relname AS relname,
+       i.relname AS indexrelname, CAST(NULL AS bigint) AS idx_scan,
+       CAST(NULL AS bigint) AS idx_tup_read, CAST(NULL AS bigint) AS idx_tup_fetch
+FROM pg_index x JOIN pg_class c ON c.oid = x.indrelid JOIN pg_class i ON i.oid = x.indexrelid
+     JOIN pg_namespace n ON n.oid = c.relnamespace
+
+-- pg_catalog.pg_stat_user_indexes
+SELECT * FROM pg_stat_all_indexes WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
+
 -- information_schema.information_schema_catalog_name
 SELECT current_database() AS catalog_name
 
