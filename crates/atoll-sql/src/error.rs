@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use atoll::{AbortReason, DataType, LogError, MemoryError, TxnError};
+use atoll::{AbortReason, DataType, LogError, MemoryError, Table, TxnError};
 use sqlparser::tokenizer::Span;
 
 use crate::about::{About, key_shown};
@@ -193,6 +193,19 @@ impl SqlError {
     /// The same error with what the constraint is of that it is about.
     pub(crate) fn with_about(mut self, about: About) -> Self {
         self.about = Some(Box::new(about));
+        self
+    }
+
+    /// The same error of a change of a table, with its name where only a column of it was told.
+    pub(crate) fn in_table(mut self, table: &Table) -> Self {
+        let is_null = self.cause == Some(Cause::NullValue);
+        if let Some(about) = self.about.as_deref_mut()
+            && is_null
+            && about.table.is_none()
+            && about.column.as_ref().is_some_and(|one| table.schema().position(one).is_some())
+        {
+            about.table = Some(table.name().to_owned());
+        }
         self
     }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, StringViewArray};
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
-use arrow_schema::{DataType as ArrowType, Field};
-use atoll::{CHARACTER, CHARACTERS_MAX, DataType};
+use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef};
+use atoll::{CHARACTER, CHARACTERS_MAX, Column, DataType};
 
 use crate::json::Form;
 use crate::written::quote;
@@ -85,6 +85,40 @@ pub(crate) fn as_character(field: Field, most: u32) -> Field {
 pub(crate) fn character(field: &Field) -> Option<u32> {
     let is_it = field.extension_type_name() == Some(CHARACTER);
     if is_it { field.extension_type_metadata()?.parse().ok() } else { None }
+}
+
+/// The key of the metadata of a field with texts of a column of the type `varchar(n)`, with `n`: in
+/// queries they are like other texts, but clients are told of the limit.
+const LIMIT: &str = "atoll.varchar";
+
+/// The schema of a table with the limits of these columns, which are its own.
+pub(crate) fn with_limits(schema: SchemaRef, columns: &[Column]) -> SchemaRef {
+    let limit = |column: &Column| match column.data_type {
+        DataType::Varchar(most) => Some(most),
+        _ => None,
+    };
+    if columns.iter().all(|column| limit(column).is_none()) {
+        return schema;
+    }
+    let fields = schema.fields().iter().zip(columns).map(|(field, column)| match limit(column) {
+        Some(most) => {
+            let limit = (LIMIT.to_owned(), most.to_string());
+            Arc::new(field.as_ref().clone().with_metadata([limit].into()))
+        }
+        None => Arc::clone(field),
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The limit of the characters of a column of a result that is one of the type `varchar(n)`.
+pub fn varchar_limit(field: &Field) -> Option<u32> {
+    field.metadata().get(LIMIT).filter(|_| field.data_type().is_string())?.parse().ok()
+}
+
+/// The field without its limit, if it has one.
+pub(crate) fn without_limit(mut field: Field) -> Field {
+    field.metadata_mut().remove(LIMIT);
+    field
 }
 
 /// The field of a `character(n)` of whatever length.

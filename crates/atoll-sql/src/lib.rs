@@ -141,7 +141,7 @@ pub use infer::{Created, create_table_from, narrowest_column_type};
 pub use input::Input;
 pub use interrupt::Question;
 pub use isolation::{database_options, default_scheme, lock_timeout};
-pub use lengths::text_in_column;
+pub use lengths::{text_in_column, varchar_limit};
 pub use limits::{QueryLimits, QueryMemory, query_limits, set_query_limits};
 pub use literal::Literal;
 pub use load::{Format, LoadOptions, Loaded, OnConflict, Progress};

@@ -14,6 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::enums;
 use crate::error::SqlError;
+use crate::lengths;
 use crate::schemas;
 use crate::scope::Scope;
 use crate::user_types::UserType;
@@ -115,6 +116,7 @@ impl LiveCatalog {
     fn inherited(&self, name: &str) -> Option<LiveTable> {
         let table = self.scope.inherited(name)?;
         let schema = enums::inside(&table.arrow_schema());
+        let schema = lengths::with_limits(schema, table.schema().visible());
         Some(LiveTable { table: None, given: None, schema })
     }
 }
@@ -243,7 +245,8 @@ pub(crate) fn arrow_schema(schema: &Schema) -> SchemaRef {
 
 fn of_columns(columns: &[Column]) -> SchemaRef {
     let fields = columns.iter().map(atoll::arrow_field);
-    enums::inside(&Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>())))
+    let schema = enums::inside(&Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>())));
+    lengths::with_limits(schema, columns)
 }
 
 impl fmt::Debug for LiveTable {

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::enums;
+use crate::lengths;
 use crate::prune;
 use crate::query_error::external;
 use crate::scan::SnapshotScan;
@@ -131,6 +132,7 @@ impl SnapshotProvider {
     /// The provider for a table.
     pub(crate) fn new(snapshot: Snapshot, table: SnapshotTable) -> Self {
         let schema = enums::inside(&table.arrow_schema());
+        let schema = lengths::with_limits(schema, table.schema().visible());
         Self { snapshot, table, schema }
     }
 

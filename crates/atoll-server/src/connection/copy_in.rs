@@ -10,7 +10,7 @@ use std::time::Duration;
 use atoll_sql::Input;
 
 use super::Connection;
-use super::report::{of_error, report};
+use super::report::{of_copy_error, of_error, report};
 use crate::clients::Client;
 use crate::link::{Fault, Gone, Wire};
 use crate::socket::Came;
@@ -44,7 +44,8 @@ impl Connection {
         if let Some(fault) = data.fault {
             return Err(fault);
         }
-        let done = self.session.copy_in(sql, spooled.map_err(failed)?).map_err(failed)?;
+        let wrong = |error| of_copy_error(&error, &shape.table, sql, before);
+        let done = self.session.copy_in(sql, spooled.map_err(failed)?).map_err(wrong)?;
         Ok(done.tag().unwrap_or_default().to_owned())
     }
 }

@@ -22,6 +22,7 @@ mod run;
 mod simple;
 mod statement;
 mod transaction;
+mod words;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;

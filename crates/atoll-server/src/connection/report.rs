@@ -2,6 +2,7 @@
 
 use atoll_sql::SqlError;
 
+use super::words::{message_of, place_in_data};
 use crate::wire::out::Report;
 
 /// A report of the server itself.
@@ -13,12 +14,23 @@ pub(crate) fn report(state: &'static str, message: impl Into<String>) -> Report 
 pub(crate) fn of_error(error: &SqlError, sql: &str, before: usize) -> Report {
     Report {
         state: error.sqlstate(),
-        message: error.message().to_owned(),
-        detail: error.detail().map(str::to_owned),
+        message: message_of(error, sql),
+        detail: error.detail().map(Into::into),
         hint: error.hint().map(str::to_owned),
+        context: None,
         position: error.position().map(|(line, column)| before + character(sql, line, column)),
         about: error.about().cloned().map(Box::new),
     }
+}
+
+/// The report of an error in the data of a `COPY` into a table.
+pub(super) fn of_copy_error(error: &SqlError, table: &str, sql: &str, before: usize) -> Report {
+    let report = of_error(error, sql, before);
+    let Some((place, message)) = place_in_data(error.message()) else { return report };
+    // Of what has a message of PostgreSQL's own the place is no part.
+    let is_own = report.message == error.message();
+    let message = if is_own { message.to_owned() } else { report.message };
+    Report { message, context: Some(format!("COPY {table}, {place}").into()), ..report }
 }
 
 /// The number of the character at a line and a column, all from 1.

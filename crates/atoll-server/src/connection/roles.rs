@@ -70,7 +70,7 @@ impl Connection {
                     let message = format!(
                         "role \"{name}\" cannot be dropped because some objects depend on it"
                     );
-                    let detail = Some(format!("owner of {object}, or privileges for it"));
+                    let detail = Some(format!("owner of {object}, or privileges for it").into());
                     let hint = Some("REVOKE ALL, and ALTER … OWNER TO, first".to_owned());
                     let report = Report { detail, hint, ..report("2BP01", message) };
                     return Err(report.into());

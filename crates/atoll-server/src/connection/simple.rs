@@ -10,7 +10,7 @@ use super::observed::Running;
 use super::report::of_error;
 use super::run::Ran;
 use crate::link::Fault;
-use crate::values::put_description;
+use crate::values::{Column, oids, put_description, tell};
 use crate::wire::fields::Fields;
 use crate::wire::frames::Frame;
 
@@ -67,7 +67,11 @@ impl Connection {
                 self.send_fetched(&name, way, None)?
             }
             Ran::Rows(mut rows) => {
-                let columns = rows.columns(&self.session);
+                let mut columns = rows.columns(&self.session);
+                if may_be_told(sql, &columns) {
+                    let told = SqlSession::told_columns(sql, columns.len());
+                    tell(&mut columns, &told);
+                }
                 put_description(&columns, &[], &mut self.wire.out);
                 let client = Arc::clone(&self.client);
                 let goes_on = || !client.is_terminated();
@@ -77,5 +81,39 @@ impl Connection {
         };
         self.complete(&tag);
         Ok(())
+    }
+}
+
+/// Whether the text of a query may give its columns other types than its plan does. That of one
+/// with plain columns is not read again.
+fn may_be_told(sql: &str, columns: &[Column]) -> bool {
+    let find = |text: &str, word: &str| {
+        text.as_bytes()
+            .windows(word.len())
+            .position(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let list = find(sql, "from").and_then(|end| sql.get(..end)).unwrap_or(sql);
+    columns.iter().any(|column| matches!(column.oid, oids::INT8 | oids::TEXT | oids::VARCHAR))
+        && (list.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'('))
+            || ["user", "current_"].iter().any(|word| find(list, word).is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_plain_columns_is_not_read_again() {
+        let column = |oid| vec![Column::plain("a", oid)];
+        for (sql, oid, wanted) in [
+            ("SELECT a FROM t WHERE b = 5", oids::INT8, false),
+            ("select a from t1 where b = '::'", oids::TEXT, false),
+            ("SELECT 1", oids::INT8, true),
+            ("SELECT 1", oids::INT4, false),
+            ("SELECT a::text FROM t", oids::VARCHAR, true),
+            ("SELECT CURRENT_USER", oids::TEXT, true),
+        ] {
+            assert_eq!(may_be_told(sql, &column(oid)), wanted, "{sql}");
+        }
     }
 }

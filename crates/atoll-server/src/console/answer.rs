@@ -42,7 +42,7 @@ pub(super) struct Problem {
     state: &'static str,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
+    detail: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     /// The character of what was sent, from 1.

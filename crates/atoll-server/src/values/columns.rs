@@ -2,7 +2,7 @@
 
 use arrow_schema::Schema;
 use atoll::DataType;
-use atoll_sql::{SYSTEM_TYPE, SqlSession, ToldType, type_of_field};
+use atoll_sql::{SYSTEM_TYPE, SqlSession, ToldType, type_of_field, varchar_limit};
 
 use super::{Cell, binary, oids, text};
 use crate::wire::out::Out;
@@ -17,6 +17,14 @@ pub(crate) struct Column {
     pub(crate) data_type: Option<DataType>,
 }
 
+#[cfg(test)]
+impl Column {
+    /// A column of a type without a modifier.
+    pub(crate) fn plain(name: &str, oid: u32) -> Self {
+        Self { name: name.to_owned(), oid, modifier: -1, data_type: None }
+    }
+}
+
 /// The columns of a result of a session.
 pub(crate) fn columns_of(schema: &Schema, session: &SqlSession) -> Vec<Column> {
     let column = |field: &arrow_schema::Field| {
@@ -25,12 +33,10 @@ pub(crate) fn columns_of(schema: &Schema, session: &SqlSession) -> Vec<Column> {
         let own = || {
             data_type.map_or(oids::TEXT, |own| oids::of(own, &|one| session.number_of_type(one)))
         };
-        Column {
-            name: field.name().clone(),
-            oid: of_system.unwrap_or_else(own),
-            modifier: data_type.map_or(-1, oids::modifier_of),
-            data_type,
-        }
+        let limit = varchar_limit(field).map(DataType::Varchar);
+        let modifier = limit.or(data_type).map_or(-1, oids::modifier_of);
+        let oid = of_system.or(limit.map(|_| oids::VARCHAR)).unwrap_or_else(own);
+        Column { name: field.name().clone(), oid, modifier, data_type }
     };
     schema.fields().iter().map(|field| column(field)).collect()
 }

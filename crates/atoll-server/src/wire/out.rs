@@ -11,8 +11,10 @@ pub(crate) const RESULT_CHANGED: &str = "cached plan must not change result type
 pub(crate) struct Report {
     pub(crate) state: &'static str,
     pub(crate) message: String,
-    pub(crate) detail: Option<String>,
+    pub(crate) detail: Option<Box<str>>,
     pub(crate) hint: Option<String>,
+    /// What the server did, and where in data.
+    pub(crate) context: Option<Box<str>>,
     /// The character in the statement, from 1.
     pub(crate) position: Option<usize>,
     /// What the constraint is of that a row would break.
@@ -155,6 +157,7 @@ impl Out {
             (b'D', report.detail.as_deref()),
             (b'H', report.hint.as_deref()),
             (b'P', position.as_deref()),
+            (b'W', report.context.as_deref()),
             (b's', about(|one| &one.schema)),
             (b't', about(|one| &one.table)),
             (b'c', about(|one| &one.column)),

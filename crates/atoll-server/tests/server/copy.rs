@@ -112,6 +112,30 @@ fn a_copy_that_fails_changes_nothing_and_drops_what_follows() {
     assert_eq!(next[1..], ["D 0", "SELECT 1", "ZI"]);
 }
 
+/// In the form of PostgreSQL, which shows the row or the value too.
+#[test]
+fn an_error_in_data_tells_the_line() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.query("CREATE TABLE t (id int PRIMARY KEY, a text)");
+    let invalid = "\"x\" is not an integer";
+    let taken = "duplicate key value violates unique constraint \"t_pkey\"";
+    for (data, state, message, context) in [
+        ("1\tb\nx\tb\n", "22P02", invalid, "COPY t, line 2, column id"),
+        ("1\tb\n2\tb\n1\tb\n", "23505", taken, "COPY t, line 3"),
+    ] {
+        client.send(b'Q', b"COPY t FROM STDIN\0");
+        client.send(b'd', data.as_bytes());
+        client.send(b'c', &[]);
+        let answers = client.until_ready();
+        let field = |code| answers[1].field(code).unwrap();
+        assert_eq!(
+            (field('C'), field('M'), field('W')),
+            (state.into(), message.into(), context.into())
+        );
+    }
+}
+
 #[test]
 fn a_copy_comes_through_the_extended_protocol_too() {
     let served = Served::start();

@@ -13,7 +13,7 @@ fn with_table(served: &Served) -> Client {
 }
 
 /// The numbers of the types in a description of columns.
-fn types_of(body: &[u8]) -> Vec<u32> {
+pub(crate) fn types_of(body: &[u8]) -> Vec<u32> {
     let mut rest = &body[2..];
     let mut types = Vec::new();
     while let Some(end) = rest.iter().position(|byte| *byte == 0) {
@@ -22,6 +22,18 @@ fn types_of(body: &[u8]) -> Vec<u32> {
         rest = &fields[18..];
     }
     types
+}
+
+/// The modifiers of the types in a description of columns.
+fn modifiers_of(body: &[u8]) -> Vec<i32> {
+    let mut rest = &body[2..];
+    let mut modifiers = Vec::new();
+    while let Some(end) = rest.iter().position(|byte| *byte == 0) {
+        let fields = &rest[end + 1..];
+        modifiers.push(i32::from_be_bytes(fields[12..16].try_into().unwrap()));
+        rest = &fields[18..];
+    }
+    modifiers
 }
 
 #[test]
@@ -107,10 +119,13 @@ fn every_type_comes_in_both_formats() {
         assert_eq!(
             types_of(&answers[2].body),
             [
-                23, 21, 20, 700, 701, 16, 1082, 1114, 1184, 1083, 1186, 1700, 25, 1042, 25, 17,
+                23, 21, 20, 700, 701, 16, 1082, 1114, 1184, 1083, 1186, 1700, 25, 1042, 1043, 17,
                 2950, 114, 3802, 1007, 1009
             ]
         );
+        let limits: Vec<_> =
+            modifiers_of(&answers[2].body).into_iter().filter(|one| *one > 0).collect();
+        assert_eq!(limits, [(10 << 16 | 2) + 4, 3 + 4, 5 + 4], "{sql}");
         let values: Vec<_> = answers[3].raw_values().into_iter().map(Option::unwrap).collect();
         let micros = |micros: i64| micros.to_be_bytes().to_vec();
         assert_eq!(values[1], (-2i16).to_be_bytes());
@@ -331,6 +346,7 @@ fn an_error_is_told_before_the_sync() {
     assert_eq!(client.answers(&[sync()]), ["ZI"]);
 }
 
+/// In the words of PostgreSQL 15, which programs look for.
 #[test]
 fn an_error_tells_the_constraint_that_it_is_of() {
     let served = Served::start();
@@ -341,16 +357,80 @@ fn an_error_tells_the_constraint_that_it_is_of() {
     let mut told = |sql: &str| {
         client.send(b'Q', format!("{sql}\0").as_bytes());
         let error = client.until_ready().swap_remove(0);
-        let fields = "CstcnD".chars().map(|code| error.field(code).unwrap_or_default());
-        fields.collect::<Vec<_>>().join("|")
+        let fields = "CMstcn".chars().map(|code| error.field(code).unwrap_or_default());
+        (fields.collect::<Vec<_>>().join("|"), error.field('D').unwrap_or_default())
     };
-    for (sql, wanted) in [
-        ("INSERT INTO p VALUES (1, 'y', 5)", "23505|public|p||p_pkey|Key (id)=(1) already exists."),
-        ("INSERT INTO p VALUES (2, 'x', 5)", "23505|public|p||p_v_key|Key (v)=(x) already exists."),
-        ("INSERT INTO p VALUES (3, 'z', -5)", "23514|public|p||p_n_check|"),
+    let unique = "duplicate key value violates unique constraint";
+    let null = "null value in column \"v\" of relation \"p\" violates not-null constraint";
+    let check = "new row for relation \"p\" violates check constraint \"p_n_check\"";
+    for (sql, wanted, detail) in [
+        (
+            "INSERT INTO p VALUES (1, 'y', 5)",
+            format!("23505|{unique} \"p_pkey\"|public|p||p_pkey"),
+            "Key (id)=(1) already exists.",
+        ),
+        (
+            "INSERT INTO p VALUES (2, 'x', 5)",
+            format!("23505|{unique} \"p_v_key\"|public|p||p_v_key"),
+            "Key (v)=(x) already exists.",
+        ),
+        ("INSERT INTO p VALUES (3, 'z', -5)", format!("23514|{check}|public|p||p_n_check"), ""),
+        ("INSERT INTO p VALUES (4, NULL, 5)", format!("23502|{null}|public|p|v|"), ""),
+        ("INSERT INTO p (id) VALUES (4)", format!("23502|{null}|public|p|v|"), ""),
+        ("UPDATE p SET v = NULL", format!("23502|{null}|public|p|v|"), ""),
+        ("SELECT 1 FROM q", "42P01|relation \"q\" does not exist||||".to_owned(), ""),
+        ("DROP TABLE q", "42P01|table \"q\" does not exist||||".to_owned(), ""),
+        ("CREATE TABLE p (id int)", "42P07|relation \"p\" already exists||||".to_owned(), ""),
     ] {
-        assert_eq!(told(sql), wanted);
+        assert_eq!(told(sql), (wanted, detail.to_owned()));
     }
+}
+
+/// As PostgreSQL 15 answers: no value of a parameter gives a name a meaning.
+#[test]
+fn a_name_without_a_meaning_is_told_at_parse() {
+    let served = Served::start();
+    let mut client = with_table(&served);
+    for (sql, wanted) in [
+        ("SELECT a FROM nothing", "E 42P01"),
+        ("SELECT a FROM nothing WHERE id = $1", "E 42P01"),
+        ("SELECT b FROM t WHERE id = $1", "E 42703"),
+        ("SELECT $1 + b, $2 FROM t", "E 42703"),
+        ("SELECT nothing(a, $1) FROM t", "E 42883"),
+        ("SELECT id, count(*) FROM t WHERE id = $1", "E 42803"),
+        ("UPDATE t SET b = $1", "E 42703"),
+        ("UPDATE t SET a = $1 WHERE b = $2", "E 42703"),
+        ("DELETE FROM nothing WHERE id = $1", "E 42P01"),
+        ("INSERT INTO t (id, b) VALUES ($1, $2)", "E 42703"),
+        ("INSERT INTO nothing VALUES ($1)", "E 42P01"),
+    ] {
+        assert_eq!(client.answers(&[parse("", sql, &[]), sync()]), [wanted, "ZI"], "{sql}");
+    }
+    let wrong = [parse("", "SELECT b FROM t WHERE id = $1", &[]), sync()];
+    client.query("BEGIN");
+    assert_eq!(client.answers(&wrong), ["E 42703", "ZE"]);
+    assert_eq!(client.answers(&wrong), ["E 25P02", "ZE"]);
+    let end = [parse("", "ROLLBACK", &[]), bind("", "", &[], &[]), execute("", 0), sync()];
+    assert_eq!(client.answers(&end), ["1", "2", "ROLLBACK", "ZI"]);
+}
+
+/// As PostgreSQL 15 describes them.
+#[test]
+fn a_change_returns_the_columns_that_it_is_described_with() {
+    let served = Served::start();
+    let mut client = with_table(&served);
+    let sql = "UPDATE t SET a = d.a FROM (VALUES ($1, $2)) AS d (id, a) WHERE t.id = d.id::int \
+               RETURNING t.id, t.a";
+    let text = 25;
+    assert_eq!(described(&mut client, sql, &[]), Ok((vec![text, text], vec![23, text])));
+    let messages = [
+        parse("", sql, &[]),
+        describe(b'S', ""),
+        bind("", "", &[Some("2"), Some("z")], &[]),
+        execute("", 0),
+        sync(),
+    ];
+    assert_eq!(client.answers(&messages), ["1", "t", "T", "2", "D 2|z", "UPDATE 1", "ZI"]);
 }
 
 #[test]

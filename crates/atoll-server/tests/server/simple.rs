@@ -2,6 +2,7 @@
 
 use crate::Served;
 use crate::client::{Client, user};
+use crate::extended::types_of;
 
 #[test]
 fn statements_are_answered_with_rows_tags_and_the_state_of_the_transaction() {
@@ -191,4 +192,23 @@ fn the_rows_that_cursors_keep_have_a_limit() {
     assert_eq!(client.query(wide), ["E 53200", "ZI"]);
     assert_eq!(client.query("FETCH w"), ["E 34000", "ZI"]);
     assert_eq!(client.query("DECLARE c CURSOR WITH HOLD FOR SELECT 1"), ["DECLARE CURSOR", "ZI"]);
+}
+
+/// As PostgreSQL 15 describes them: numbers that are written are integers.
+#[test]
+fn columns_have_the_types_that_their_text_gives_them() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.query("CREATE TABLE t (a bigint, v varchar(5))");
+    for (sql, wanted) in [
+        ("SELECT 1, 3000000000, 'x'", vec![23, 20, 25]),
+        ("SELECT a, v, v::text, current_user, 1 + a FROM t", vec![20, 1043, 25, 19, 20]),
+        ("SELECT count(*), max(v), 5 AS five FROM t", vec![20, 25, 23]),
+        ("VALUES (1, 'x')", vec![23, 25]),
+    ] {
+        client.send(b'Q', format!("{sql}\0").as_bytes());
+        let answers = client.until_ready();
+        let described = answers.iter().find(|one| one.kind == 'T').unwrap();
+        assert_eq!(types_of(&described.body), wanted, "{sql}");
+    }
 }

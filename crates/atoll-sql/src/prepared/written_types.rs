@@ -137,7 +137,9 @@ fn of_column(expr: &Expr) -> Option<ToldType> {
         Expr::Cast { data_type, .. } => match of_type(data_type)? {
             // Values of these are texts here, which are told as names.
             ToldType::System(name) if name.starts_with("reg") => None,
-            told @ (ToldType::System(_) | ToldType::Own(DataType::Varchar(_))) => Some(told),
+            told @ (ToldType::System(_) | ToldType::Own(DataType::Varchar(_) | DataType::Text)) => {
+                Some(told)
+            }
             ToldType::Own(_) => None,
         },
         Expr::Value(value) => match &value.value {
@@ -326,6 +328,7 @@ mod tests {
             ),
             ("SELECT 'x'::varchar(3)", vec![Some(Own(DataType::Varchar(3)))]),
             ("SELECT 't'::regclass", vec![None]),
+            ("SELECT v::text", vec![Some(TEXT)]),
         ] {
             assert_eq!(columns(sql, wanted.len()), wanted, "{sql}");
         }

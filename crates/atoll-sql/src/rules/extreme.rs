@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 
 use super::spans;
 use super::temporal::INTERVAL;
+use crate::lengths;
 
 /// The aggregates of this module.
 pub(crate) fn aggregates() -> Vec<AggregateUDF> {
@@ -88,10 +89,11 @@ impl AggregateUDFImpl for Extreme {
 
     fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
         let field = self.builtin.return_field(arguments)?;
-        // A `character(n)` stays one.
+        // A `character(n)` stays one, and a `varchar(n)` becomes a text.
         Ok(match arguments {
             [given] if !given.metadata().is_empty() => {
-                Arc::new(field.as_ref().clone().with_metadata(given.metadata().clone()))
+                let field = field.as_ref().clone().with_metadata(given.metadata().clone());
+                Arc::new(lengths::without_limit(field))
             }
             _ => field,
         })

@@ -240,7 +240,9 @@ impl SqlSession {
                     None => self.on_snapshot_of(known, values),
                 }
             }
-            Body::Change(change) => self.run_change(change, &prepared, around, values),
+            Body::Change(change) => self
+                .run_change(change, &prepared, around, values)
+                .map_err(|error| error.in_table(&change.table)),
         }
     }
 

@@ -29,6 +29,8 @@ pub enum CopyEnd {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyIn {
+    /// The name of the table, in its schema.
+    pub table: String,
     /// How many columns each row has.
     pub columns: usize,
     /// Whether the rows are in the binary format.
@@ -121,7 +123,8 @@ impl SqlSession {
         names::check_copied(table.schema(), &targets)?;
         let is_binary = copy::is_binary(&options, &legacy_options);
         copy::check_options(&options, &legacy_options)?;
-        Ok(CopyIn { columns: targets.len(), is_binary })
+        let table = scope.bare(table.name()).to_owned();
+        Ok(CopyIn { table, columns: targets.len(), is_binary })
     }
 
     /// Begins a `COPY … TO STDOUT`: its rows are read as they are written.

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use atoll::DataType;
-use sqlparser::ast::{Expr, LimitClause, Statement, Value};
+use sqlparser::ast::{Delete, Expr, Insert, LimitClause, Statement, Update, Value};
 
+use super::ready::not_in_a_change;
 use super::{Outcome, PreparedStatement, SqlSession, Target};
 use crate::error::SqlError;
 use crate::literal::Literal;
 use crate::parse;
+use crate::prepared::Unbound;
 use crate::prepared::parameters::{self, ParameterType};
+use crate::prepared::query::Binder;
 use crate::prepared::written_types::ANY_NUMBER;
 use crate::query::{self, Reading, Source};
 use crate::system;
@@ -100,6 +103,11 @@ impl SqlSession {
                 return columns
                     .map_or_else(|| self.columns_of(prepared.statement(), &|_| false), Ok);
             }
+            Statement::Insert(Insert { returning: Some(_), .. })
+            | Statement::Update(Update { returning: Some(_), .. })
+            | Statement::Delete(Delete { returning: Some(_), .. }) => {
+                return self.columns_of_change(&statement);
+            }
             _ => return Ok(Arc::new(Schema::empty())),
         }
         let source = match &self.target {
@@ -113,5 +121,19 @@ impl SqlSession {
         let reading = Reading { source, around: &|| self.around() };
         let rows = query::run(&reading, statement, &interrupt)?;
         Ok(rows.schema())
+    }
+
+    /// The columns of the rows that a change returns.
+    fn columns_of_change(&self, statement: &Statement) -> Result<SchemaRef, SqlError> {
+        let scope = self.scope()?;
+        let binder = Binder { scope: &scope, interrupt: &self.interrupt() };
+        match binder.bind(statement) {
+            Ok(prepared) => {
+                let columns = prepared.describe(0).and_then(|described| described.columns);
+                Ok(columns.unwrap_or_else(|| Arc::new(Schema::empty())))
+            }
+            Err(Unbound::Error(error)) => Err(error),
+            Err(Unbound::NotShort(reason)) => Err(not_in_a_change(&reason)),
+        }
     }
 }

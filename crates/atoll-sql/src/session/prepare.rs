@@ -408,10 +408,21 @@ pub(super) fn bind(scope: &Scope, known: &Known, interrupt: &Interrupt) -> Resul
     }
     match (Binder { scope, interrupt }).bind(&known.statement) {
         Ok(prepared) => drop(known.keep_inferred(prepared)),
+        Err(Unbound::Error(error)) if known.parameters == 0 || is_about_a_name(&error) => {
+            return Err(error);
+        }
         // Values may give the types that are missing; the run tells what else is wrong.
-        Err(_) if known.parameters > 0 => {}
-        Err(Unbound::Error(error)) => return Err(error),
+        Err(Unbound::Error(_)) => {}
         Err(Unbound::NotShort(_)) => {}
     }
     Ok(())
+}
+
+/// Whether an error is that of a name or of a group, which no value of a parameter mends.
+fn is_about_a_name(error: &SqlError) -> bool {
+    // A function that has the name may take the type of a value.
+    let is_function = || error.message().starts_with("function ") && !error.message().contains('(');
+    matches!(error.kind(), SqlErrorKind::UnknownTable | SqlErrorKind::UnknownColumn)
+        || error.cause() == Some(Cause::Grouping)
+        || error.cause() == Some(Cause::NoSuchOperator) && is_function()
 }

@@ -18,6 +18,7 @@ use crate::rules::number::DIGITS_MAX;
 use crate::scope::Scope;
 use crate::short::compile::NotShort;
 use crate::short::scalar::{Began, Surroundings};
+use crate::system;
 
 /// A statement that is ready to run.
 pub(super) struct Ready {
@@ -42,6 +43,9 @@ impl SqlSession {
         let prepared = match known.inferred() {
             Some(prepared) => prepared,
             None => {
+                if system::reads_system(&known.statement) {
+                    return None;
+                }
                 let scope = self.scope().ok()?;
                 let binder = Binder { scope: &scope, interrupt: &self.interrupt() };
                 let prepared = match binder.bind(&known.statement) {
@@ -77,6 +81,9 @@ pub(super) fn ready(
 ) -> Result<Ready, SqlError> {
     // A statement that is bound needs none.
     let bound = |statement: &Statement| Binder { scope: &scope()?, interrupt }.bind(statement);
+    if let Some(prepared) = of_system(known, values.len())? {
+        return Ok(bare(&prepared, began));
+    }
     let (mut failed, mut lacking) = (None, None);
     let bind = || Ok(known.keep_inferred(bound(&known.statement)?));
     match known.inferred().map_or_else(bind, Ok) {
@@ -156,6 +163,27 @@ pub(super) fn ready(
     }
 }
 
+/// The statement, if it is a query that reads tables of the system: it runs on a snapshot whatever
+/// the values are, so it is not bound in order to run.
+fn of_system(known: &Known, values: usize) -> Result<Option<Arc<Prepared>>, SqlError> {
+    let prepared = match known.inferred() {
+        Some(prepared) if matches!(prepared.body, Body::NotShort(_)) => Some(prepared),
+        // A client may still ask for the types of its parameters.
+        None if values == 0 => None,
+        _ => return Ok(None),
+    };
+    if !system::reads_system(&known.statement) {
+        return Ok(None);
+    }
+    Ok(Some(match prepared {
+        Some(prepared) => Arc::clone(prepared),
+        None => {
+            let reason = NotShort::new("the system catalogs");
+            Arc::clone(known.keep_inferred(only_on_snapshot(known, reason)?))
+        }
+    }))
+}
+
 /// Whether a change reads rows by a query that a parameter without a type keeps from being short.
 fn lacks_type(body: &Body) -> bool {
     matches!(body, Body::Change(change) if change.lacks_type())
@@ -178,8 +206,13 @@ fn only_on_snapshot(known: &Known, reason: NotShort) -> Result<Arc<Prepared>, Sq
             Err(SqlError::unsupported(message))
         }
         Statement::Query(_) => Ok(Arc::new(Prepared::not_short(Reason::NotShort(reason.0), None))),
-        _ => Err(SqlError::unsupported(format!("{} is not supported in a change", reason.0))),
+        _ => Err(not_in_a_change(&reason)),
     }
+}
+
+/// The error for a change that only a query on a snapshot could carry out.
+pub(super) fn not_in_a_change(reason: &NotShort) -> SqlError {
+    SqlError::unsupported(format!("{} is not supported in a change", reason.0))
 }
 
 /// A query that could not be bound runs on a snapshot, where its error, if it is one, shows.

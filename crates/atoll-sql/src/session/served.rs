@@ -11,6 +11,7 @@ use crate::error::SqlError;
 use crate::literal::Literal;
 use crate::parse;
 use crate::prepared::parameters::{self, ParameterType, is_of};
+use crate::prepared::written_types::{self, ToldType};
 use crate::rows::Params;
 use crate::settings::Setting;
 use crate::{depth, system, zone};
@@ -189,6 +190,18 @@ impl SqlSession {
         let columns = self.columns_of(prepared.statement(), &|at| prepared.is_number(at));
         self.rest();
         columns
+    }
+
+    /// As [`PreparedStatement::told_columns`], of a statement by its text.
+    pub fn told_columns(sql: &str, count: usize) -> Vec<Option<ToldType>> {
+        let told = || {
+            let tokens = parse::only_tokens(sql)?;
+            depth::with_room_for(depth::of(&tokens)?, || {
+                Ok::<_, SqlError>(written_types::of_columns(&parse::statement(tokens)?, count))
+            })
+        };
+        // What is no statement has no columns.
+        told().unwrap_or_else(|_| vec![None; count])
     }
 
     /// Checks that a text is one statement, as far as the parser can tell.

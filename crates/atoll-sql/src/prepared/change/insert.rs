@@ -130,6 +130,19 @@ impl Binder<'_> {
     fn written(
         &self,
         given: &[Row<'_>],
+        rules: (&Declared, Option<Overriding>),
+        table: &Table,
+        compiler: &mut Compiler,
+    ) -> Result<Vec<Vec<Cell>>, Unbound> {
+        self.cells_of_rows(given, rules, table, compiler).map_err(|unbound| match unbound {
+            Unbound::Error(error) => error.in_table(table).into(),
+            short => short,
+        })
+    }
+
+    fn cells_of_rows(
+        &self,
+        given: &[Row<'_>],
         (declared, overriding): (&Declared, Option<Overriding>),
         table: &Table,
         compiler: &mut Compiler,
