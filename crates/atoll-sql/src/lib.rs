@@ -79,6 +79,7 @@ mod panics;
 mod parameter_name;
 mod parquet;
 mod parse;
+mod path_functions;
 mod prepared;
 mod privileges;
 mod provider;

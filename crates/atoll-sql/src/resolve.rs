@@ -10,11 +10,10 @@
 
 use atoll::Snapshot;
 use sqlparser::ast::{
-    AlterColumnOperation, AlterIndexOperation, AlterTable, AlterTableOperation, Array,
-    ArrayElemTypeDef, CastKind, ColumnDef, ColumnOption, CommentObject, CopySource,
-    DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind, Spanned, Statement,
-    TableConstraint, TableFactor, TableObject, TypedString, Value, visit_expressions_mut,
+    AlterColumnOperation, AlterIndexOperation, AlterTable, AlterTableOperation, ColumnDef,
+    ColumnOption, CommentObject, CopySource, DataType as SqlType, Expr, Ident, ObjectName,
+    ObjectNamePart, ObjectType, RenameTableNameKind, Spanned, Statement, TableConstraint,
+    TableFactor, TableObject, TypedString, visit_expressions_mut,
 };
 use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
@@ -23,13 +22,15 @@ use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::object_syntax::SET_SCHEMA;
 use crate::parse::MARK;
 use crate::quoted::quoted_ident;
-use crate::rules::spelled::call;
 use crate::schemas::{self, PUBLIC, SYSTEM, flat};
 use crate::scope::Scope;
 use crate::search_path::SearchPath;
 use crate::user_types::resolve::named_mut;
+use crate::user_types::unknown;
 use crate::view::relations::{self, Found};
-use crate::{grant_names, like_clause, names, sequence_names, sequence_syntax, system};
+use crate::{
+    grant_names, like_clause, names, path_functions, sequence_names, sequence_syntax, system,
+};
 
 /// Where relations are looked up.
 pub(crate) enum Sight<'s> {
@@ -47,6 +48,14 @@ impl Sight<'_> {
                     || snapshot.table(flat).is_ok()
                     || schemas::is_inherited(snapshot.bases(), flat)
             }
+        }
+    }
+
+    /// Whether an object that is no table has this flat name.
+    fn has_object(&self, flat: &str) -> bool {
+        match self {
+            Self::Database(scope) => scope.catalog.object(flat).is_some(),
+            Self::Snapshot(snapshot) => snapshot.object(flat).is_some(),
         }
     }
 
@@ -86,8 +95,7 @@ pub(crate) fn statement(
         TableFactor::Table { name, .. } => resolver.relation(name),
         _ => Ok(()),
     })?;
-    resolver.expressions(statement);
-    Ok(())
+    resolver.expressions(statement)
 }
 
 struct Resolver<'r> {
@@ -379,7 +387,7 @@ impl Resolver<'_> {
                 AlterTableOperation::AlterColumn {
                     op: AlterColumnOperation::SetDataType { data_type, .. },
                     ..
-                } => self.data_type(data_type),
+                } => self.data_type(data_type)?,
                 _ => {}
             }
         }
@@ -390,7 +398,7 @@ impl Resolver<'_> {
         if let Some(other) = like_clause::other_mut(column) {
             return self.relation(other);
         }
-        self.data_type(&mut column.data_type);
+        self.data_type(&mut column.data_type)?;
         column.options.iter_mut().try_for_each(|one| match &mut one.option {
             ColumnOption::ForeignKey(key) => self.relation(&mut key.foreign_table),
             _ => Ok(()),
@@ -398,15 +406,17 @@ impl Resolver<'_> {
     }
 
     /// A type: those of SQL itself are of no schema.
-    fn data_type(&self, data_type: &mut SqlType) {
-        let Some(name) = named_mut(data_type) else { return };
-        let [ident] = parts(name)[..] else { return };
-        let bare = names::fold(ident);
-        if !self.is_usual
-            && let Some(schema) = self.schemas.iter().find(|one| self.has(&flat(one, &bare)))
-        {
-            qualify(name, schema);
+    fn data_type(&self, data_type: &mut SqlType) -> Result<(), SqlError> {
+        let Some(name) = named_mut(data_type).filter(|_| !self.is_usual) else { return Ok(()) };
+        let [ident] = parts(name)[..] else { return Ok(()) };
+        let (bare, span) = (names::fold(ident), ident.span);
+        match self.schemas.iter().find(|one| self.has(&flat(one, &bare))) {
+            Some(schema) => qualify(name, schema),
+            // Without a schema it would be that of `public`, which is not in the path.
+            None if self.sight.has_object(&bare) => return Err(unknown(&bare).at(span)),
+            None => {}
         }
+        Ok(())
     }
 
     fn constraint(&self, constraint: &mut TableConstraint) -> Result<(), SqlError> {
@@ -427,73 +437,31 @@ impl Resolver<'_> {
         done
     }
 
-    /// The sequences that texts name, and what tells the path.
-    fn expressions(&self, statement: &mut Statement) {
+    /// The sequences that texts name, types, and what tells the path.
+    fn expressions(&self, statement: &mut Statement) -> Result<(), SqlError> {
         sequence_names::each_name(statement, &mut |text| {
             let Ok(mut name) = sequence_names::object_name(text) else { return };
             if parts(&name).len() == 1 && self.relation(&mut name).is_ok() {
                 *text = name.to_string();
             }
         });
-        let current = self.schemas.first().map(|schema| (*schema).to_owned());
-        let _ = visit_expressions_mut(statement, |expr| {
+        let resolved = visit_expressions_mut(statement, |expr| {
             if let Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) =
                 expr
+                && let Err(error) = self.data_type(data_type)
             {
-                self.data_type(data_type);
+                return ControlFlow::Break(error);
             }
-            if is_current_schema(expr) {
-                let value = current.clone().map_or(Value::Null, Value::SingleQuotedString);
-                *expr = call("current_schema", vec![Expr::value(value)]);
-            }
-            if let Some(list) = current_schemas(expr) {
-                let path = self.schemas.iter().map(|one| (*one).to_owned());
-                let path = path.map(|one| Expr::value(Value::SingleQuotedString(one))).collect();
-                let path = Expr::Array(Array { elem: path, named: true });
-                let element = ArrayElemTypeDef::SquareBracket(Box::new(SqlType::Text), None);
-                let path = Expr::Cast {
-                    kind: CastKind::Cast,
-                    expr: Box::new(path),
-                    data_type: SqlType::Array(element),
-                    array: false,
-                    format: None,
-                };
-                list.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(path)));
-            }
-            ControlFlow::<()>::Continue(())
+            path_functions::resolve(expr, &self.schemas);
+            ControlFlow::Continue(())
         });
+        match resolved {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
     }
 }
 
 fn is_mark(part: &ObjectNamePart) -> bool {
     part.as_ident().is_some_and(|ident| ident.value.starts_with(MARK))
-}
-
-/// The argument of `current_schemas(…)`.
-fn current_schemas(expr: &mut Expr) -> Option<&mut Vec<FunctionArg>> {
-    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
-        return None;
-    };
-    let is_it =
-        matches!(parts(name)[..], [only] if only.value.eq_ignore_ascii_case("current_schemas"));
-    Some(&mut list.args).filter(|args| is_it && args.len() == 1)
-}
-
-fn is_current_schema(expr: &Expr) -> bool {
-    let is = |ident: &Ident| {
-        ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema")
-    };
-    match expr {
-        Expr::Identifier(ident) => is(ident),
-        Expr::Function(function) => {
-            let has_none = match &function.args {
-                FunctionArguments::None => true,
-                FunctionArguments::List(list) => list.args.is_empty(),
-                FunctionArguments::Subquery(_) => false,
-            };
-            let name = parts(&function.name);
-            has_none && matches!(name[..], [only] if is(only))
-        }
-        _ => false,
-    }
 }
