@@ -31,8 +31,13 @@ fn stored(text: &str, data_type: DataType) -> &str {
     }
 }
 
+/// The characters of a `character` without a limit, which no column can be: it is shown without
+/// blanks.
+pub(crate) const NO_LIMIT: u32 = 0;
+
 fn limit(data_type: DataType) -> u32 {
     match data_type {
+        DataType::Char(NO_LIMIT) => u32::MAX,
         DataType::Varchar(most) | DataType::Char(most) => most,
         _ => u32::MAX,
     }

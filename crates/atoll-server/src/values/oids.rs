@@ -148,6 +148,8 @@ pub(crate) fn element_of_vector(oid: u32) -> Option<u32> {
 /// What PostgreSQL calls the modifier of a type: its limit or its digits; -1 for none.
 pub(crate) fn modifier_of(data_type: DataType) -> i32 {
     match data_type {
+        // An expression without a limit.
+        DataType::Char(0) => -1,
         DataType::Varchar(most) | DataType::Char(most) => {
             i32::try_from(most).map_or(-1, |most| most + 4)
         }

@@ -24,9 +24,10 @@ use super::number::{DIGITS_MAX, Number, Operation};
 use super::{lengths, plan_error};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::json::Form;
+use crate::lengths::{NO_LIMIT, as_character};
 use crate::query_error::external;
 use crate::text::DAY_US;
-use crate::types;
+use crate::{names, types};
 
 /// Timestamps of columns and expressions.
 pub(crate) const TIMESTAMP: ArrowType = ArrowType::Timestamp(TimeUnit::Microsecond, None);
@@ -64,6 +65,12 @@ impl TypePlanner for TypeNames {
                 let arrow = ArrowType::Decimal128(DIGITS_MAX, NUMERIC_SCALE.cast_signed());
                 let mark = HashMap::from([(NUMERIC.to_owned(), String::new())]);
                 field(arrow).with_metadata(mark)
+            }
+            // A `character(n)` without a limit, as dumps of PostgreSQL compare one with.
+            SqlType::Custom(name, modifiers)
+                if modifiers.is_empty() && names::last(name) == "bpchar" =>
+            {
+                as_character(field(ArrowType::Utf8View), NO_LIMIT)
             }
             // What no column can have yet is DataFusion's.
             SqlType::Array(_) | SqlType::Struct(..) | SqlType::Regclass => return Ok(None),

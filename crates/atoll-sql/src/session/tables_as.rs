@@ -7,6 +7,7 @@ use sqlparser::ast::{CreateTable, Ident, Query, Statement};
 use super::{Outcome, SqlSession};
 use crate::ddl;
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::lengths::NO_LIMIT;
 use crate::{comments, names, types};
 
 /// Rows that are stored in one call.
@@ -84,6 +85,7 @@ fn columns<'f>(
             return Err(error.with_cause(Cause::ColumnExists));
         }
         let data_type = match (types::of_field(field), field.data_type()) {
+            (Some(DataType::Char(NO_LIMIT)), _) => DataType::Text,
             (Some(data_type), _) => data_type,
             // As in PostgreSQL.
             (None, ArrowType::Null) => DataType::Text,

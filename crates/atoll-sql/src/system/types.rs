@@ -7,6 +7,7 @@ use sqlparser::ast::DataType as SqlType;
 
 use super::definitions::{Definitions, Named, TypeOf};
 use super::{oids, written};
+use crate::lengths::NO_LIMIT;
 use crate::types;
 
 /// A type that PostgreSQL has built in.
@@ -224,6 +225,7 @@ fn types_of(oid: u32) -> Option<&'static Builtin> {
 /// The limit or the digits of a type, as PostgreSQL keeps them; -1 for none.
 pub(super) fn modifier_of(data_type: DataType) -> i64 {
     match data_type {
+        DataType::Char(NO_LIMIT) => -1,
         DataType::Varchar(most) | DataType::Char(most) => i64::from(most) + 4,
         DataType::Decimal { precision, scale } => {
             ((i64::from(precision) << 16) | i64::from(scale)) + 4
