@@ -420,7 +420,7 @@ fn a_change_returns_the_columns_that_it_is_described_with() {
     let served = Served::start();
     let mut client = with_table(&served);
     let sql = "UPDATE t SET a = d.a FROM (VALUES ($1, $2)) AS d (id, a) WHERE t.id = d.id::int \
-               RETURNING t.id, t.a";
+               RETURNING t.id, d.a";
     let text = 25;
     assert_eq!(described(&mut client, sql, &[]), Ok((vec![text, text], vec![23, text])));
     let messages = [
@@ -431,6 +431,18 @@ fn a_change_returns_the_columns_that_it_is_described_with() {
         sync(),
     ];
     assert_eq!(client.answers(&messages), ["1", "t", "T", "2", "D 2|z", "UPDATE 1", "ZI"]);
+}
+
+#[test]
+fn a_query_of_a_table_of_the_open_transaction_is_described() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.query("BEGIN");
+    client.query("CREATE TABLE fresh (x double precision)");
+    // A parameter of the type numeric.
+    let described = described(&mut client, "SELECT x, x + $1 FROM fresh", &[1700]);
+    assert_eq!(described, Ok((vec![1700], vec![701, 701])));
+    assert_eq!(client.query("ROLLBACK"), ["ROLLBACK", "ZI"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::literal::Literal;
 use crate::parse;
 use crate::prepared::Unbound;
 use crate::prepared::parameters::{self, ParameterType};
-use crate::prepared::query::Binder;
+use crate::prepared::query::{Binder, declared};
 use crate::prepared::written_types::ANY_NUMBER;
 use crate::query::{self, Reading, Source};
 use crate::system;
@@ -66,6 +66,13 @@ impl SqlSession {
         is_number: &dyn Fn(usize) -> bool,
     ) -> Result<SchemaRef, SqlError> {
         self.check_allowed(&statement)?;
+        let as_text = match returns_rows(&statement) {
+            true => {
+                let values = vec![Literal::Null; parameters::count(&statement)?];
+                Some(declared(&statement, &values, true))
+            }
+            false => None,
+        };
         parameters::replace(&mut statement, |at| {
             let null = parameters::written(&Literal::Null);
             match is_number(at) {
@@ -73,6 +80,13 @@ impl SqlSession {
                 false => Some(null),
             }
         });
+        // Tables that the open transaction has created are in no snapshot.
+        if matches!(&statement, Statement::Query(_))
+            && matches!(&self.target, Target::Database { open: Some(_), .. })
+            && let Ok(Some(columns)) = self.columns_bound(&statement)
+        {
+            return Ok(columns);
+        }
         match &mut statement {
             Statement::Query(query) => {
                 let none = Expr::value(Value::Number("0".to_owned(), false));
@@ -103,12 +117,12 @@ impl SqlSession {
                 return columns
                     .map_or_else(|| self.columns_of(prepared.statement(), &|_| false), Ok);
             }
-            Statement::Insert(Insert { returning: Some(_), .. })
-            | Statement::Update(Update { returning: Some(_), .. })
-            | Statement::Delete(Delete { returning: Some(_), .. }) => {
-                return self.columns_of_change(&statement);
+            _ => {
+                return match &as_text {
+                    Some(as_text) => self.columns_of_change(&statement, as_text),
+                    None => Ok(Arc::new(Schema::empty())),
+                };
             }
-            _ => return Ok(Arc::new(Schema::empty())),
         }
         let source = match &self.target {
             Target::Snapshot(snapshot) => Source::Snapshot(snapshot.clone()),
@@ -124,16 +138,35 @@ impl SqlSession {
     }
 
     /// The columns of the rows that a change returns.
-    fn columns_of_change(&self, statement: &Statement) -> Result<SchemaRef, SqlError> {
-        let scope = self.scope()?;
-        let binder = Binder { scope: &scope, interrupt: &self.interrupt() };
-        match binder.bind(statement) {
-            Ok(prepared) => {
-                let columns = prepared.describe(0).and_then(|described| described.columns);
-                Ok(columns.unwrap_or_else(|| Arc::new(Schema::empty())))
-            }
+    fn columns_of_change(
+        &self,
+        written: &Statement,
+        as_text: &Statement,
+    ) -> Result<SchemaRef, SqlError> {
+        // A column of nothing but parameters has no type with NULL for them, and is a text.
+        let bound = self.columns_bound(written).or_else(|_| self.columns_bound(as_text));
+        match bound {
+            Ok(columns) => Ok(columns.unwrap_or_else(|| Arc::new(Schema::empty()))),
             Err(Unbound::Error(error)) => Err(error),
             Err(Unbound::NotShort(reason)) => Err(not_in_a_change(&reason)),
         }
     }
+
+    /// The columns of a statement as it is bound.
+    fn columns_bound(&self, statement: &Statement) -> Result<Option<SchemaRef>, Unbound> {
+        let scope = self.scope()?;
+        let prepared = Binder { scope: &scope, interrupt: &self.interrupt() }.bind(statement)?;
+        let count = parameters::count(statement)?;
+        Ok(prepared.describe(count).and_then(|described| described.columns))
+    }
+}
+
+/// Whether a statement is a change that returns rows.
+fn returns_rows(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Insert(Insert { returning: Some(_), .. })
+            | Statement::Update(Update { returning: Some(_), .. })
+            | Statement::Delete(Delete { returning: Some(_), .. })
+    )
 }
