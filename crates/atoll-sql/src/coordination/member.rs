@@ -39,7 +39,9 @@ struct State {
     transaction_locks: Vec<(Key, Mode)>,
     listens: Vec<Listen>,
     notices: Notices,
-    /// Before the running statement, or the attempt at it.
+    /// Before the running statement.
+    before_statement: Mark,
+    /// Before the attempts at it: behind what a part of it has done that runs once.
     mark: Mark,
     /// The session has ended (`COORDINATION-3`).
     has_left: bool,
@@ -69,6 +71,16 @@ impl State {
             listens: self.listens.len(),
             notices: self.notices.len(),
         }
+    }
+
+    fn marks(&mut self) -> [&mut Mark; 2] {
+        [&mut self.before_statement, &mut self.mark]
+    }
+
+    /// Nothing from here on is of what was.
+    fn set_marks(&mut self) {
+        self.mark = self.mark();
+        self.before_statement = self.mark;
     }
 }
 
@@ -173,14 +185,17 @@ impl Member {
             return false;
         };
         state.locks.remove(at);
-        state.mark.locks = state.mark.locks.min(state.locks.len());
+        let left = state.locks.len();
+        for mark in state.marks() {
+            mark.locks = mark.locks.min(left);
+        }
         self.together.advisory.unlock(self.session, key, mode)
     }
 
     /// Gives all locks of the session back.
     pub(crate) fn unlock_all(&self) {
         let mut state = self.used();
-        state.mark.locks = 0;
+        state.marks().into_iter().for_each(|mark| mark.locks = 0);
         self.release(&mut state.locks, 0);
     }
 
@@ -229,8 +244,24 @@ impl Member {
     /// A statement begins.
     pub(crate) fn begin_statement(&self) {
         if self.is_used.load(Ordering::Relaxed) {
+            lock(&self.state).set_marks();
+        }
+    }
+
+    /// A part of the running statement has ended that runs once, whatever the attempts at the rest.
+    pub(crate) fn end_part(&self) {
+        if self.has_pending() {
             let mut state = lock(&self.state);
             state.mark = state.mark();
+        }
+    }
+
+    /// The running statement begins again, with all its parts.
+    pub(crate) fn begin_again(&self) {
+        if self.has_pending() {
+            let before = lock(&self.state).before_statement;
+            self.roll_back_to(before);
+            lock(&self.state).mark = before;
         }
     }
 
@@ -304,7 +335,7 @@ impl Member {
         self.release(&mut state.transaction_locks, 0);
         let listens = std::mem::take(&mut state.listens);
         let notices = state.notices.take();
-        state.mark = state.mark();
+        state.set_marks();
         drop(state);
         if !committed {
             return;

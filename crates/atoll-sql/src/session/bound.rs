@@ -9,6 +9,7 @@ use super::alone::Alone;
 use super::named_snapshot::reading;
 use super::ready::{Ready, ready};
 use super::{Outcome, SqlSession, Target};
+use crate::coordination::Member;
 use crate::depth;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -171,7 +172,7 @@ impl SqlSession {
             }
             self.interrupt().check_now()?;
             self.begin_numbers();
-            context::begin_attempt();
+            self.context.member.iter().for_each(Member::begin_again);
             again = known.again(self.names_version());
             known = &again;
         }
@@ -392,6 +393,7 @@ impl SqlSession {
         let mut statement = Statement::Query(delivery.query.clone());
         parameters::replace(&mut statement, |at| values.get(at).map(parameters::written));
         let result = self.rows(statement)?;
+        self.context.member.iter().for_each(Member::end_part);
         self.values_of(&result, change.table.schema(), &delivery.columns)
     }
 

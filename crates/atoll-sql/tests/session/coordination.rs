@@ -81,7 +81,7 @@ fn notifications_without_room_are_refused_before_anything_is_committed() {
     let heard: Vec<usize> = hearers.iter_mut().map(|one| one.take_notifications().len()).collect();
     assert_eq!(heard, [200; 100]);
     // The same twice is one.
-    tag(&mut sender, "SELECT pg_notify('c', 'same') FROM generate_series(1, 30000)");
+    rows(&mut sender, "SELECT pg_notify('c', 'same') FROM generate_series(1, 30000)");
     assert_eq!(hearers[0].take_notifications().len(), 1);
 }
 
@@ -92,6 +92,8 @@ fn there_is_a_limit_of_advisory_locks() {
     let lock = "SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 300000) AS s (i)";
     let refused = error(&mut one, lock);
     assert_eq!(refused.sqlstate(), "53200", "{refused}");
-    // What the statement had is given back.
+    // As in PostgreSQL, a statement that fails keeps the locks of the session.
+    assert_eq!(rows(&mut two, "SELECT pg_try_advisory_lock(1)"), ["false"]);
+    rows(&mut one, "SELECT pg_advisory_unlock_all()");
     assert_eq!(rows(&mut two, "SELECT pg_try_advisory_lock(1)"), ["true"]);
 }
