@@ -179,7 +179,7 @@ impl Session {
 
     /// What is to be told of the statements that have run.
     pub fn take_notices(&mut self) -> Vec<String> {
-        self.sql.take_notices()
+        self.sql.take_notices().iter().map(ToString::to_string).collect()
     }
 
     /// The schemas, in the order of their names, with their comments.

@@ -30,6 +30,7 @@ use crate::domain_type;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::foreign::define::{self, Child};
 use crate::names;
+use crate::notice::Notice;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
 use crate::table_shape::{Defined, TableShape};
@@ -48,6 +49,8 @@ pub(crate) struct Alteration {
     renamed: Vec<(String, String)>,
     /// It gets a condition that its rows have not been checked for.
     adds_check: bool,
+    /// What is to be told of it.
+    notices: Vec<Notice>,
     span: Span,
 }
 
@@ -60,7 +63,20 @@ impl Alteration {
         let (name, shape) = (old.name().to_owned(), TableShape::of(&old)?);
         let called = scope.bare(&name).to_owned();
         let (cascades, adds_check, renamed) = (false, false, Vec::new());
-        Ok(Self { old, name, called, shape, cascades, renamed, adds_check, span })
+        let notices = Vec::new();
+        Ok(Self { old, name, called, shape, cascades, renamed, adds_check, notices, span })
+    }
+
+    /// What is to be told of the parts that have been carried out.
+    pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Notes that a part of the table is not there.
+    fn tell_missing(&mut self, what: &str, name: &str) {
+        let table = &self.called;
+        let message = format!("{what} \"{name}\" of relation \"{table}\" does not exist, skipping");
+        self.notices.push(Notice::new("00000", message));
     }
 
     /// Carries out a part of `ALTER TABLE`.
@@ -73,6 +89,12 @@ impl Alteration {
             Operation::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
                 let exists = self.position(&column_def.name).is_ok();
                 if exists && *if_not_exists {
+                    let name = names::fold(&column_def.name);
+                    let table = &self.called;
+                    let message = format!(
+                        "column \"{name}\" of relation \"{table}\" already exists, skipping"
+                    );
+                    self.notices.push(Notice::new("42701", message));
                     return Ok(());
                 }
                 let is_check = |one: &ColumnOptionDef| matches!(one.option, ColumnOption::Check(_));
@@ -218,7 +240,9 @@ impl Alteration {
         columns.iter().try_for_each(|name| {
             // A generated one may have gone with another.
             self.drop_column(&Ident::with_quote('"', name), true)
-        })
+        })?;
+        self.notices.clear();
+        Ok(())
     }
 
     /// An enum has become another one, perhaps with another name for a label.
@@ -356,7 +380,10 @@ impl Alteration {
                 self.shape.indexes.retain(|one| one.name.as_ref() != Some(&name));
                 Ok(())
             }
-            _ if if_exists => Ok(()),
+            _ if if_exists => {
+                self.tell_missing("constraint", &name);
+                Ok(())
+            }
             _ => Err(unknown("constraint", &name).at(ident.span)),
         }
     }

@@ -29,9 +29,23 @@ pub(crate) fn date_parts(text: &str) -> Option<i32> {
     Some(date.to_epoch_days())
 }
 
+/// Whether a text says a time before or behind all others, which PostgreSQL has.
+pub(crate) fn is_endless(text: &str) -> bool {
+    let bare = text.trim().trim_start_matches(['-', '+']);
+    bare.eq_ignore_ascii_case("infinity")
+}
+
+/// Why such a text is refused.
+pub(crate) fn endless(text: &str, what: &str) -> String {
+    format!("{} is not supported: {what} have an end here", quote(text))
+}
+
 /// A timestamp, and the zone that is written behind it.
 pub(crate) fn timestamp_and_zone<'t>(text: &'t str, what: &str) -> Result<(i64, &'t str), String> {
     let fault = || format!("{} is not a {what}; write YYYY-MM-DD HH:MM:SS", quote(text));
+    if is_endless(text) {
+        return Err(endless(text, "timestamps"));
+    }
     // As it is written: behind the time and the zone.
     let (text, era) = match text.strip_suffix(" BC") {
         Some(before) => (before.trim_end(), " BC"),
@@ -60,6 +74,20 @@ pub(crate) fn timestamp_and_zone<'t>(text: &'t str, what: &str) -> Result<(i64, 
         time => time_of_day(time).ok_or_else(fault)??,
     };
     Ok((days * DAY_US + time, zone))
+}
+
+/// Whether a text is nothing, `Z`, or hours and minutes from UTC.
+pub(crate) fn is_zone(text: &str) -> bool {
+    let Some(offset) = text.strip_prefix(['+', '-']) else {
+        return matches!(text, "" | "Z" | "z");
+    };
+    let (hours, minutes) = match offset.split_once(':') {
+        Some((hours, minutes)) => (hours, minutes),
+        None if offset.len() == 4 => offset.split_at(2),
+        None => (offset, "0"),
+    };
+    let is_below = |text: &str, limit| text.len() < 3 && digits(text).is_some_and(|n| n < limit);
+    is_below(hours, 16) && is_below(minutes, 60)
 }
 
 /// Microseconds of a day of `HH:MM[:SS[.ffffff]]`; the inner error is for lost digits.

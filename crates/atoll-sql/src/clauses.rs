@@ -1,20 +1,22 @@
 //! Clauses of a query that the parser accepts and the planner would silently ignore.
 //!
 //! `CLAUSES-1`: a query does what is written in it or is refused. This module handles the clauses
-//! that the planner ignores; the planner itself refuses others. `FETCH FIRST n ROWS ONLY`, which it
+//! that the planner ignores; the planner itself refuses others. `FETCH FIRST n ROWS`, which it
 //! refuses, and `EXPLAIN (ANALYZE)`, which it ignores, are rewritten to forms that it supports.
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     BinaryLength, DataType as SqlType, DuplicateTreatment, Expr, Fetch, Function,
-    FunctionArguments, GroupByExpr, LimitClause, OrderBy, OrderByExpr, Query, Select, Statement,
-    TableAlias, TableFactor, UtilityOption, Value, VisitMut, VisitorMut,
+    FunctionArguments, GroupByExpr, LimitClause, OrderBy, OrderByExpr, Query, Select, SetExpr,
+    Statement, TableAlias, TableFactor, UtilityOption, Value, VisitMut, VisitorMut,
 };
 
 use crate::error::{SqlError, SqlErrorKind};
+use crate::frame_offsets;
 use crate::names;
 use crate::rules::row_functions;
+use crate::ties;
 
 /// Refuses the clauses that would be ignored, and rewrites those with an equivalent form.
 /// `is_scalar` tells whether a function of this name is a scalar function.
@@ -35,7 +37,10 @@ pub(crate) fn check(
 }
 
 /// `EXPLAIN (ANALYZE, VERBOSE false) …` as `EXPLAIN ANALYZE …`.
-fn explain(statement: &mut Statement) -> Result<(), SqlError> {
+///
+/// # Errors
+/// An option that is not supported.
+pub(crate) fn explain(statement: &mut Statement) -> Result<(), SqlError> {
     let Statement::Explain { analyze, verbose, query_plan, estimate, options, .. } = statement
     else {
         return Ok(());
@@ -47,10 +52,16 @@ fn explain(statement: &mut Statement) -> Result<(), SqlError> {
         let chosen = match name.value.to_ascii_lowercase().as_str() {
             "analyze" | "analyse" => &mut *analyze,
             "verbose" => &mut *verbose,
+            // None of these is ever shown.
+            "costs" | "settings" | "buffers" | "wal" | "timing" | "summary"
+                if arg.as_ref().and_then(truth) == Some(false) =>
+            {
+                continue;
+            }
             _ => {
                 let error = refused(
                     &format!("the option {} of EXPLAIN", name.value.to_uppercase()),
-                    "the options are ANALYZE and VERBOSE",
+                    "the options are ANALYZE, VERBOSE and FORMAT",
                 );
                 return Err(error.at(name.span));
             }
@@ -117,16 +128,19 @@ impl VisitorMut for Clauses<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
-        flow(of_select(select))
+        flow(frame_offsets::compute_named(select).and_then(|()| of_select(select)))
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<SqlError> {
+        if let Some(name) = self.single(table) {
+            row_functions::single(table, &name);
+        }
         flow(of_table(table))
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         let checked = match expr {
-            Expr::Function(function) => self.function(function),
+            Expr::Function(_) => frame_offsets::compute(expr).and_then(|()| self.function(expr)),
             Expr::Cast { data_type, format, array, .. } => unless(
                 format.is_none() && !*array,
                 "FORMAT in CAST",
@@ -146,6 +160,12 @@ fn of_query(query: &mut Query) -> Checked {
                     BEGIN and UPDATE take the locks of the rows that they change";
         return Err(refused(&what, hint));
     }
+    let changes = matches!(
+        query.body.as_ref(),
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)
+    );
+    let hint = "run the change by itself, with RETURNING, before the query";
+    unless(!changes, "a statement in WITH that changes data", hint)?;
     unless(query.for_clause.is_none(), "FOR XML, FOR JSON and FOR BROWSE", "")?;
     unless(query.settings.is_none(), "SETTINGS", "")?;
     unless(query.format_clause.is_none(), "FORMAT", "")?;
@@ -162,10 +182,12 @@ fn of_query(query: &mut Query) -> Checked {
 /// `FETCH FIRST n ROWS ONLY` as `LIMIT n`.
 fn limit(query: &mut Query, fetch: Fetch) -> Checked {
     let hint = "FETCH FIRST n ROWS ONLY and LIMIT n give the first n rows";
-    unless(!fetch.with_ties, "FETCH … WITH TIES", hint)?;
     unless(!fetch.percent, "FETCH … PERCENT", hint)?;
     let one = || Expr::value(Value::Number("1".to_owned(), false));
     let rows = fetch.quantity.unwrap_or_else(one);
+    if fetch.with_ties {
+        return ties::with_ties(query, rows);
+    }
     match &mut query.limit_clause {
         None => {
             let (limit, limit_by) = (Some(rows), Vec::new());
@@ -238,23 +260,23 @@ fn of_table(table: &TableFactor) -> Checked {
             unless(with_hints.is_empty() && index_hints.is_empty(), "a hint behind a table", "")?;
             unless(partitions.is_empty(), "PARTITION behind a table", "")?;
             unless(json_path.is_none(), "a path behind a table", "")?;
-            of_alias(alias.as_ref())
+            of_alias(alias.as_ref(), args.is_some() && row_functions::defines_columns(name))
         }
         TableFactor::Derived { alias, sample, .. } => {
             unless(sample.is_none(), sampling, hint)?;
-            of_alias(alias.as_ref())
+            of_alias(alias.as_ref(), false)
         }
         TableFactor::Function { name, with_ordinality, alias, lateral, .. } => {
             let makes_rows = row_functions::is_known(name);
             unless(!with_ordinality || makes_rows, ORDINALITY, "row_number() OVER () counts rows")?;
             unless(!lateral || makes_rows, "LATERAL before this function", "")?;
-            of_alias(alias.as_ref())
+            of_alias(alias.as_ref(), row_functions::defines_columns(name))
         }
         TableFactor::UNNEST { with_offset, alias, .. } => {
             unless(!with_offset, "WITH OFFSET", "row_number() OVER () counts rows")?;
-            of_alias(alias.as_ref())
+            of_alias(alias.as_ref(), false)
         }
-        TableFactor::NestedJoin { alias, .. } => of_alias(alias.as_ref()),
+        TableFactor::NestedJoin { alias, .. } => of_alias(alias.as_ref(), false),
         TableFactor::Pivot { .. } => Err(refused("PIVOT", "sum(…) FILTER (WHERE …) does it")),
         TableFactor::Unpivot { .. } => Err(refused("UNPIVOT", "UNION ALL does it")),
         TableFactor::MatchRecognize { .. } => Err(refused("MATCH_RECOGNIZE", "")),
@@ -267,11 +289,11 @@ fn of_table(table: &TableFactor) -> Checked {
     }
 }
 
-fn of_alias(alias: Option<&TableAlias>) -> Checked {
+fn of_alias(alias: Option<&TableAlias>, defines_columns: bool) -> Checked {
     let Some(alias) = alias else { return Ok(()) };
     unless(alias.at.is_none(), "AT behind the name of a table", "")?;
     let typed = alias.columns.iter().find(|column| column.data_type.is_some());
-    match typed {
+    match typed.filter(|_| !defines_columns) {
         Some(column) => {
             Err(refused("a type behind the name of a column in FROM", "CAST the column")
                 .at(column.name.span))
@@ -294,7 +316,19 @@ fn of_type(data_type: &SqlType) -> Checked {
 }
 
 impl Clauses<'_> {
-    fn function(&self, function: &Function) -> Checked {
+    /// The name of a scalar function that stands in FROM.
+    fn single(&self, table: &TableFactor) -> Option<String> {
+        let (TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. }) =
+            table
+        else {
+            return None;
+        };
+        let name = if row_functions::is_known(name) { None } else { row_functions::bare(name) };
+        name.filter(|name| (self.is_scalar)(name))
+    }
+
+    fn function(&self, expr: &Expr) -> Checked {
+        let Expr::Function(function) = expr else { return Ok(()) };
         let [name] = function.name.0.as_slice() else { return Ok(()) };
         let Some(name) = name.as_ident() else { return Ok(()) };
         let span = name.span;

@@ -2,19 +2,20 @@
 
 use atoll::DAY_MICROS;
 
+use crate::calendar::{date_parts, is_zone};
 use crate::written::{digits, quote};
 
 const SECOND: i64 = 1_000_000;
 
 /// Reads `HH:MM[:SS[.ffffff]]`, with `AM` or `PM` behind it, or `HHMM[SS]`. Minutes and seconds may
-/// be left out behind their colon.
+/// be left out behind their colon. An offset from UTC may stand behind it.
 ///
 /// # Errors
 /// One clause that repeats the text: it is no time, or finer than a microsecond.
 pub(crate) fn parse(text: &str) -> Result<i64, String> {
     let fault = || format!("{} is not a time; write HH:MM:SS", quote(text));
     let trimmed = text.trim();
-    let upper = trimmed.to_ascii_uppercase();
+    let upper = without_zone(&trimmed.to_ascii_uppercase()).to_owned();
     let (clock, noon) = match (upper.strip_suffix("AM"), upper.strip_suffix("PM")) {
         (Some(clock), _) => (clock.trim_end(), Some(false)),
         (_, Some(clock)) => (clock.trim_end(), Some(true)),
@@ -48,6 +49,20 @@ pub(crate) fn parse(text: &str) -> Result<i64, String> {
     let time = ((hour * 60 + minute) * 60 + second) * SECOND + micros;
     let is_time = minute < 60 && (second < 60 || second == 60 && micros == 0);
     if is_time && time <= DAY_MICROS { Ok(time) } else { Err(range()) }
+}
+
+/// A time without the offset from UTC behind it, which says nothing about a time without a zone,
+/// and without the date before it.
+fn without_zone(text: &str) -> &str {
+    let text = match text.split_once(' ') {
+        Some((date, time)) if date_parts(date).is_some() => time.trim_start(),
+        _ => text,
+    };
+    let Some(at) = text.find(['+', '-']).filter(|at| *at > 0) else {
+        return text.strip_suffix('Z').map_or(text, str::trim_end);
+    };
+    let is_offset = is_zone(&text[at..]);
+    if is_offset { text[..at].trim_end() } else { text }
 }
 
 fn too_fine(text: &str) -> String {
@@ -98,13 +113,22 @@ mod tests {
             ("0405", "04:05:00"),
             ("10:", "10:00:00"),
             ("10::30.", "10:00:30"),
+            ("12:34:56+00", "12:34:56"),
+            ("12:34:56.5-03:30", "12:34:56.5"),
+            ("12:34:56Z", "12:34:56"),
+            ("12:34 +1", "12:34:00"),
+            ("1:30PM -0530", "13:30:00"),
+            ("2024-01-01 12:34:56", "12:34:56"),
+            ("2024-01-01 12:34:56.5+02", "12:34:56.5"),
         ] {
             assert_eq!(parse(text).map(show).as_deref(), Ok(wanted), "{text}");
         }
         for text in ["24:00:01", "25:00", "10:60", "10:20:61", "13:00 PM", "0:30 AM"] {
             assert!(parse(text).is_err_and(|error| error.contains("out of range")), "{text}");
         }
-        for text in ["", "x", "10", ":20", "10:20.5", "10:20:30:40", "10:x", "-1:00"] {
+        for text in
+            ["", "x", "10", ":20", "10:20.5", "10:20:30:40", "10:x", "-1:00", "1:00+x", "1:00+99"]
+        {
             assert!(parse(text).is_err_and(|error| error.contains("is not a time")), "{text}");
         }
         assert!(parse("10:20:30.1234567").is_err_and(|error| error.contains("finer")));

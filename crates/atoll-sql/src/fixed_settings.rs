@@ -22,7 +22,7 @@ const OFF: &[&str] = &["off", "false", "no", "0"];
 
 const ISO: &[&str] = &["iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso,dmy", "iso, ymd", "iso,ymd"];
 
-const ALL: [Fixed; 31] = [
+const ALL: [Fixed; 30] = [
     // What clients ask for, and nothing can set.
     Fixed { name: "server_version", shown: "15.0", allowed: &[] },
     Fixed { name: "server_version_num", shown: "150000", allowed: &[] },
@@ -49,13 +49,6 @@ const ALL: [Fixed; 31] = [
     Fixed { name: "check_function_bodies", shown: "on", allowed: SWITCH },
     Fixed { name: "row_security", shown: "on", allowed: SWITCH },
     Fixed { name: "xmloption", shown: "content", allowed: &["content", "document"] },
-    Fixed {
-        name: "client_min_messages",
-        shown: "notice",
-        allowed: &[
-            "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error",
-        ],
-    },
     Fixed { name: "default_tablespace", shown: "", allowed: &[""] },
     Fixed { name: "default_table_access_method", shown: "heap", allowed: &["heap"] },
     Fixed { name: "default_with_oids", shown: "off", allowed: OFF },

@@ -4,7 +4,8 @@
 //! BEGIN [ISOLATION LEVEL …] [READ ONLY | READ WRITE] [[NOT] DEFERRABLE]
 //! SET TRANSACTION …                           for the open transaction, before its first statement
 //! SET SESSION CHARACTERISTICS AS TRANSACTION …       for those that follow
-//! SET default_transaction_isolation = '…'
+//! SET default_transaction_isolation = '…'     also default_transaction_read_only
+//! SET transaction_isolation = '…'             as SET TRANSACTION; also transaction_read_only
 //! SHOW transaction_isolation
 //! ```
 //!
@@ -16,12 +17,9 @@
 use std::time::Duration;
 
 use atoll::{DatabaseOptions, SchemeKind};
-use sqlparser::ast::{
-    Expr, Set, TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value,
-};
+use sqlparser::ast::{TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
 
-use crate::error::{SqlError, SqlErrorKind};
-use crate::names;
+use crate::error::SqlError;
 
 /// The scheme of databases that are used through SQL, unless another one is chosen: the first that
 /// gives READ COMMITTED, which clients expect. Their writers should wait for each other without a
@@ -49,11 +47,12 @@ pub fn database_options() -> DatabaseOptions {
 }
 
 /// What a transaction sees of others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Isolation {
     /// Shown under the name that was asked for; it is READ COMMITTED.
     ReadUncommitted,
     /// Each statement sees what was committed when it began.
+    #[default]
     ReadCommitted,
     /// Shown under the name that was asked for; it is serializable.
     RepeatableRead,
@@ -132,24 +131,15 @@ impl Isolation {
         }
     }
 
+    /// The names of all levels.
+    pub(crate) const NAMES: [&str; 4] =
+        ["serializable", "repeatable read", "read committed", "read uncommitted"];
+
     /// The level of a name, in lower case.
-    ///
-    /// # Errors
-    /// No level has the name.
-    pub(crate) fn named(name: &str) -> Result<Self, SqlError> {
-        match name {
-            "read uncommitted" => Ok(Self::ReadUncommitted),
-            "read committed" => Ok(Self::ReadCommitted),
-            "repeatable read" => Ok(Self::RepeatableRead),
-            "serializable" => Ok(Self::Serializable),
-            _ => Err(SqlError::new(
-                SqlErrorKind::Type,
-                format!(
-                    "\"{name}\" is no isolation level; they are read committed, repeatable read \
-                     and serializable"
-                ),
-            )),
-        }
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
+        let levels = [Serializable, RepeatableRead, ReadCommitted, ReadUncommitted];
+        levels.into_iter().find(|level| level.name() == name)
     }
 }
 
@@ -183,22 +173,6 @@ pub(crate) fn modes(said: &[TransactionMode]) -> Result<Modes, SqlError> {
     Ok(modes)
 }
 
-/// The level that `SET default_transaction_isolation` sets; `None` for another `SET`.
-///
-/// # Errors
-/// No level has the name.
-pub(crate) fn default_level(set: &Set) -> Result<Option<Isolation>, SqlError> {
-    let Set::SingleAssignment { scope: None, variable, values, .. } = set else { return Ok(None) };
-    let name = names::column_name(variable).map(names::fold).unwrap_or_default();
-    match (name.as_str(), values.as_slice()) {
-        ("default_transaction_isolation", [Expr::Value(value)]) => match &value.value {
-            Value::SingleQuotedString(level) => Isolation::named(&level.to_lowercase()).map(Some),
-            other => Isolation::named(&other.to_string()).map(Some),
-        },
-        _ => Ok(None),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -215,6 +189,7 @@ mod tests {
                 assert_eq!(level(scheme), Isolation::Serializable, "{scheme}");
             }
         }
-        assert!(Isolation::named("none").unwrap_err().message().contains("serializable"));
+        assert_eq!(Isolation::named("none"), None);
+        assert!(Isolation::NAMES.iter().all(|name| Isolation::named(name).is_some()));
     }
 }

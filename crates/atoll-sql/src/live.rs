@@ -17,6 +17,7 @@ use crate::error::SqlError;
 use crate::lengths;
 use crate::schemas;
 use crate::scope::Scope;
+use crate::sequence_relation;
 use crate::user_types::UserType;
 use crate::view::View;
 use crate::view::provider::Listed;
@@ -82,7 +83,8 @@ impl LiveCatalog {
     /// # Errors
     /// As [`View::of`].
     pub(crate) fn view(&self, name: &str) -> Result<Option<View>, SqlError> {
-        View::find(&self.scope.catalog, name)
+        let object = self.scope.catalog.object(name);
+        object.map_or(Ok(None), |object| sequence_relation::view(object.schema(), name))
     }
 
     /// The type of a name.

@@ -26,7 +26,7 @@ use crate::operator_tokens;
 use crate::question_marks;
 use crate::sequence_syntax as sequences;
 use crate::wording::sentence;
-use crate::{domain_syntax, nulls_syntax};
+use crate::{domain_syntax, fetch_syntax, nulls_syntax, with_syntax};
 
 /// Deepest recursion of the parser, beyond what `depth` lets through.
 const NESTING_MAX: usize = 1024;
@@ -107,6 +107,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     }
     let domain = domain_syntax::take(&mut tokens);
     nulls_syntax::replace(&mut tokens);
+    fetch_syntax::replace(&mut tokens);
     let alters_view = object_syntax::take_alter_view(&mut tokens);
     let table_of_query = object_syntax::take_table_of_query(&mut tokens);
     if let Some(parsed) = sequences::statement(&tokens) {
@@ -128,6 +129,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
         _ => parser.expected("end of statement", parser.peek_token()),
     });
     let mut parsed = parsed.map_err(placed)?;
+    with_syntax::rewrite(&mut parsed)?;
     if let Statement::CreateTable(create) = &mut parsed {
         create.constraints.extend(indexes.into_iter().map(Into::into));
         syntax::give_set_columns(create, set_columns);

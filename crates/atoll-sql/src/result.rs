@@ -6,6 +6,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef};
 use atoll::{DataType, Value};
 
+use crate::json::Form;
 use crate::lengths;
 use crate::limits::QueryMemory;
 use crate::short::columns::Columns;
@@ -62,6 +63,18 @@ impl QueryResult {
     /// One row with one text.
     pub(crate) fn of_text(column: &str, text: &str) -> Self {
         Self::of_lines(column, &[text.to_owned()])
+    }
+
+    /// One row with one text of JSON.
+    pub(crate) fn of_json(column: &str, text: &str) -> Self {
+        let result = Self::of_text(column, text);
+        let field = Form::Json.mark(result.schema.field(0).clone());
+        let schema = Arc::new(Schema::new(vec![field]));
+        let batches = result.batches().iter();
+        let batches = batches.map(|batch| batch.clone().with_schema(Arc::clone(&schema)));
+        let batches = batches.collect::<Result<Vec<_>, _>>();
+        let batches = batches.expect("the type of the column is the same");
+        Self { schema, data: Data::Batches(batches), ..result }
     }
 
     /// A row for each text.

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use atoll::Table;
+use atoll::{Schema, Table};
 use sqlparser::ast::{
     DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     ObjectName, Value, VisitMut, visit_expressions_mut,
@@ -28,7 +28,12 @@ pub(crate) fn is_one_of(function: &Function, wanted: &[&str]) -> bool {
 
 /// Whether an object is a sequence.
 pub(crate) fn is_sequence(object: &Table) -> bool {
-    object.schema().object().is_some_and(|(kind, _)| kind == KIND)
+    is_of_sequence(object.schema())
+}
+
+/// Whether a schema is that of a sequence.
+pub(crate) fn is_of_sequence(schema: &Schema) -> bool {
+    schema.object().is_some_and(|(kind, _)| kind == KIND)
 }
 
 /// The first argument of a call.

@@ -94,7 +94,7 @@ impl SessionSettings {
             return Err(SqlError::new(SqlErrorKind::ReadOnly, message));
         }
         let (setting, changed) = change(name, value, copy.default)?;
-        let assignment = Assignment { changed, is_local };
+        let assignment = Assignment { changed: changed.clone(), is_local };
         // As in PostgreSQL, what holds for one transaction is gone with this one statement.
         let stays = !is_local || in_transaction;
         copy.settings.set(assignment.clone(), in_transaction);
@@ -102,7 +102,7 @@ impl SessionSettings {
             copy.changes.push(assignment);
         }
         self.has_changes.store(true, Ordering::Relaxed);
-        Ok(setting.show(copy.settings.now(), copy.default))
+        Ok(setting.shown_after(&changed, copy.settings.now(), copy.default))
     }
 }
 

@@ -10,6 +10,8 @@
 //! SET TIME ZONE 'Europe/Berlin'             in which local times are read and instants written
 //! SET search_path TO a, public               where names without a schema are looked up
 //! SET application_name = '…'                 what the client calls itself
+//! SET client_min_messages = 'warning'       what is told besides errors
+//! SET default_transaction_isolation = '…'    modes of transactions (`isolation`)
 //! SET app.user = 'ann'                       a name with a point: what the program likes
 //! SHOW durability
 //! ```
@@ -19,8 +21,7 @@
 //! another name of the durability: its values that wait for a log are strict here, and `off` is
 //! group.
 
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use atoll::Durability;
 use sqlparser::ast::{
@@ -28,12 +29,16 @@ use sqlparser::ast::{
     ValueWithSpan,
 };
 
-use crate::custom_settings::{self, Customs};
+use crate::custom_settings;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::fixed_settings::Fixed;
+use crate::isolation::{Isolation, Modes};
 use crate::names;
+use crate::notice::MinMessages;
 use crate::search_path::SearchPath;
 use crate::setting_time;
+pub(crate) use crate::setting_values::{Assignment, Changed, Choice, Limit, Values};
+use crate::setting_values::{on_or_off, truth};
 use crate::zone::Zone;
 
 /// The settings.
@@ -44,95 +49,18 @@ pub(crate) enum Setting {
     TimeZone,
     SearchPath,
     ApplicationName,
+    /// What is told of statements that succeed.
+    MinMessages,
+    /// The modes of the transactions that follow.
+    DefaultIsolation,
+    DefaultReadOnly,
+    /// Those of the open one.
+    Isolation,
+    ReadOnly,
     Limit(Limit),
     Fixed(Fixed),
     /// One of the program's own, by its name in lower case.
     Custom(Arc<str>),
-}
-
-/// Limits of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Limit {
-    Lock,
-    Statement,
-    Idle,
-}
-
-/// A durability that is chosen; `None` is the database's.
-pub(crate) type Choice = Option<Durability>;
-
-/// What the settings of a session are.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Values {
-    pub(crate) durability: Choice,
-    /// In which local times are read and instants written.
-    pub(crate) zone: Zone,
-    /// Where names are looked up; `None` for the usual path.
-    pub(crate) path: Option<Arc<SearchPath>>,
-    /// The name that the client gives itself.
-    pub(crate) application: Option<Arc<str>>,
-    /// The settings that programs have for themselves.
-    pub(crate) customs: Customs,
-    /// Of a wait for another transaction.
-    pub(crate) lock: Option<Duration>,
-    /// Of a statement.
-    pub(crate) statement: Option<Duration>,
-    /// Between two statements of a transaction.
-    pub(crate) idle: Option<Duration>,
-}
-
-/// What a `SET` or `RESET` changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Changed {
-    Durability(Choice),
-    Zone(Zone),
-    Path(Option<Arc<SearchPath>>),
-    Application(Option<Arc<str>>),
-    Custom(Arc<str>, Option<Arc<str>>),
-    Limit(Limit, Option<Duration>),
-    /// The setting has one value.
-    Nothing,
-    /// Everything has its default again.
-    All,
-}
-
-/// A parsed `SET` or `RESET`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Assignment {
-    pub(crate) changed: Changed,
-    /// For the transaction that is open.
-    pub(crate) is_local: bool,
-}
-
-impl Values {
-    /// Where names are looked up.
-    pub(crate) fn search_path(&self) -> &SearchPath {
-        static USUAL: LazyLock<SearchPath> = LazyLock::new(SearchPath::default);
-        self.path.as_deref().unwrap_or(&USUAL)
-    }
-
-    fn limit(&mut self, limit: Limit) -> &mut Option<Duration> {
-        match limit {
-            Limit::Lock => &mut self.lock,
-            Limit::Statement => &mut self.statement,
-            Limit::Idle => &mut self.idle,
-        }
-    }
-
-    fn change(&mut self, changed: Changed) {
-        match changed {
-            Changed::Durability(choice) => self.durability = choice,
-            Changed::Zone(zone) => self.zone = zone,
-            Changed::Path(path) => self.path = path,
-            Changed::Application(name) => self.application = name,
-            Changed::Custom(name, value) => self.customs.set(&name, value),
-            Changed::Nothing => {}
-            Changed::Limit(limit, time) => *self.limit(limit) = time,
-            Changed::All => {
-                *self = Self { customs: self.customs.emptied(), ..Self::default() };
-            }
-        }
-    }
 }
 
 impl Setting {
@@ -144,6 +72,11 @@ impl Setting {
             "TimeZone",
             "search_path",
             "application_name",
+            "client_min_messages",
+            "default_transaction_isolation",
+            "default_transaction_read_only",
+            "transaction_isolation",
+            "transaction_read_only",
             "lock_timeout",
             "statement_timeout",
             "idle_in_transaction_session_timeout",
@@ -160,6 +93,11 @@ impl Setting {
                 "timezone" => Some(Self::TimeZone),
                 "search_path" => Some(Self::SearchPath),
                 "application_name" => Some(Self::ApplicationName),
+                "client_min_messages" => Some(Self::MinMessages),
+                "default_transaction_isolation" => Some(Self::DefaultIsolation),
+                "default_transaction_read_only" => Some(Self::DefaultReadOnly),
+                "transaction_isolation" => Some(Self::Isolation),
+                "transaction_read_only" => Some(Self::ReadOnly),
                 "lock_timeout" => Some(Self::Limit(Limit::Lock)),
                 "statement_timeout" => Some(Self::Limit(Limit::Statement)),
                 "idle_in_transaction_session_timeout" => Some(Self::Limit(Limit::Idle)),
@@ -188,6 +126,11 @@ impl Setting {
             Self::TimeZone => "TimeZone",
             Self::SearchPath => "search_path",
             Self::ApplicationName => "application_name",
+            Self::MinMessages => "client_min_messages",
+            Self::DefaultIsolation => "default_transaction_isolation",
+            Self::DefaultReadOnly => "default_transaction_read_only",
+            Self::Isolation => "transaction_isolation",
+            Self::ReadOnly => "transaction_read_only",
             Self::Fixed(fixed) => fixed.name,
             Self::Limit(Limit::Lock) => "lock_timeout",
             Self::Limit(Limit::Statement) => "statement_timeout",
@@ -207,6 +150,10 @@ impl Setting {
             (Self::Fixed(fixed), _) => fixed.shown.to_owned(),
             (Self::SearchPath, _) => values.search_path().text().to_owned(),
             (Self::ApplicationName, _) => values.application.as_deref().unwrap_or("").to_owned(),
+            (Self::MinMessages, _) => values.messages.name().to_owned(),
+            // What a scheme gives and what is open, `ShownModes` tells.
+            (Self::DefaultIsolation | Self::Isolation, _) => values.isolation.name().to_owned(),
+            (Self::DefaultReadOnly | Self::ReadOnly, _) => on_or_off(values.read_only).to_owned(),
             (Self::Limit(limit), _) => setting_time::show(*values.clone().limit(*limit)),
             (Self::Custom(name), _) => values.customs.get(name).unwrap_or("").to_owned(),
         }
@@ -237,6 +184,26 @@ impl Setting {
             Self::SearchPath => {
                 let path = SearchPath::of_values(std::slice::from_ref(value))?;
                 return Ok(Changed::Path(Some(Arc::new(path))));
+            }
+            Self::MinMessages => {
+                let messages = MinMessages::named(&text);
+                return messages
+                    .map(Changed::Messages)
+                    .ok_or_else(|| invalid(self.name(), value, &text, &MinMessages::NAMES));
+            }
+            Self::DefaultIsolation | Self::Isolation => {
+                let level = Isolation::named(&text)
+                    .ok_or_else(|| invalid(self.name(), value, &text, &Isolation::NAMES))?;
+                let modes = Modes { isolation: Some(level), read_only: None };
+                return Ok(self.modes(modes));
+            }
+            Self::DefaultReadOnly | Self::ReadOnly => {
+                let read_only = truth(&text).ok_or_else(|| {
+                    let name = self.name();
+                    wrong(format!("parameter \"{name}\" requires a Boolean value"))
+                        .with_cause(Cause::InvalidParameter)
+                })?;
+                return Ok(self.modes(Modes { isolation: None, read_only: Some(read_only) }));
             }
             Self::Custom(name) => {
                 custom_settings::check(name)?;
@@ -276,8 +243,42 @@ impl Setting {
         Ok(Changed::Durability(Some(wanted)))
     }
 
+    /// What modes change that this setting is given.
+    fn modes(&self, modes: Modes) -> Changed {
+        match self {
+            Self::Isolation | Self::ReadOnly => Changed::OpenModes(modes),
+            _ => Changed::Modes(modes),
+        }
+    }
+
+    /// As it is shown when something has been changed.
+    pub(crate) fn shown_after(
+        &self,
+        changed: &Changed,
+        values: &Values,
+        default: Choice,
+    ) -> String {
+        let said = match changed {
+            Changed::OpenModes(modes) => match self {
+                Self::Isolation => modes.isolation.map(Isolation::name),
+                _ => modes.read_only.map(on_or_off),
+            },
+            _ => None,
+        };
+        said.map_or_else(|| self.show(values, default), str::to_owned)
+    }
+
     fn reset(&self) -> Changed {
         match self {
+            Self::MinMessages => Changed::Messages(MinMessages::default()),
+            Self::DefaultIsolation => {
+                let isolation = Some(Isolation::default());
+                Changed::Modes(Modes { isolation, read_only: None })
+            }
+            Self::DefaultReadOnly => {
+                Changed::Modes(Modes { isolation: None, read_only: Some(false) })
+            }
+            Self::Isolation | Self::ReadOnly => Changed::OpenModes(Modes::default()),
             Self::Limit(limit) => Changed::Limit(*limit, None),
             Self::Custom(name) => Changed::Custom(Arc::clone(name), None),
             Self::TimeZone => Changed::Zone(Zone::default()),
@@ -314,6 +315,15 @@ fn as_written(value: &Expr) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The error for a value that is none of a list.
+fn invalid(name: &str, value: &Expr, text: &str, all: &[&str]) -> SqlError {
+    let text = as_written(value).unwrap_or_else(|| text.to_owned());
+    let message = format!("invalid value for parameter \"{name}\": \"{text}\"");
+    SqlError::new(SqlErrorKind::Type, message)
+        .with_cause(Cause::InvalidParameter)
+        .with_hint(Some(format!("Available values: {}.", all.join(", "))))
 }
 
 /// A name of 63 bytes at most in printable ASCII, as PostgreSQL keeps it.
@@ -389,6 +399,7 @@ pub(crate) fn no_setting(name: &str) -> SqlError {
 
 fn hint() -> String {
     "the settings are durability, synchronous_commit, TimeZone, search_path, application_name, \
+     client_min_messages, default_transaction_isolation, default_transaction_read_only, \
      lock_timeout, statement_timeout and idle_in_transaction_session_timeout; a name with a point, \
      such as app.user, is the program's own"
         .to_owned()

@@ -9,9 +9,9 @@ use std::str::FromStr;
 use atoll::{DataType, Value};
 
 pub(crate) use crate::calendar::DAY_US;
-use crate::calendar::{date_parts, timestamp_and_zone};
+use crate::calendar::{date_parts, endless, is_endless, is_zone, timestamp_and_zone};
 use crate::json::Form;
-pub(crate) use crate::written::{digits, quote};
+pub(crate) use crate::written::quote;
 use crate::{array_text, clock, enums, interval, lengths, uuid, zone};
 
 /// Reads a value of a type.
@@ -118,17 +118,18 @@ fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Days since 1970-01-01 of `YYYY-MM-DD`, with ` BC` behind the years before 1; a midnight will do.
+/// Days since 1970-01-01 of `YYYY-MM-DD`, with ` BC` behind the years before 1, or of a timestamp:
+/// as in PostgreSQL its time of day, and a zone, are left out.
 pub(crate) fn date(text: &str) -> Result<i32, String> {
     let fault = |what| format!("{} {what}; write YYYY-MM-DD", quote(text));
     if let Some(days) = date_parts(text) {
         return Ok(days);
     }
-    let micros = timestamp(text).map_err(|_| fault("is not a date"))?;
-    if micros % DAY_US != 0 {
-        return Err(fault("has a time of day, which a date has not"));
+    if is_endless(text) {
+        return Err(endless(text, "dates"));
     }
-    i32::try_from(micros / DAY_US).map_err(|_| fault("is not a date"))
+    let micros = timestamp(text).map_err(|_| fault("is not a date"))?;
+    i32::try_from(micros.div_euclid(DAY_US)).map_err(|_| fault("is not a date"))
 }
 
 /// Microseconds since 1970-01-01 00:00 of `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]`, with `T` for the
@@ -140,20 +141,6 @@ pub(crate) fn timestamp(text: &str) -> Result<i64, String> {
         true => Ok(micros),
         false => Err(format!("{} is not a timestamp; write YYYY-MM-DD HH:MM:SS", quote(text))),
     }
-}
-
-/// Whether a text is nothing, `Z`, or hours and minutes from UTC.
-fn is_zone(text: &str) -> bool {
-    let Some(offset) = text.strip_prefix(['+', '-']) else {
-        return matches!(text, "" | "Z" | "z");
-    };
-    let (hours, minutes) = match offset.split_once(':') {
-        Some((hours, minutes)) => (hours, minutes),
-        None if offset.len() == 4 => offset.split_at(2),
-        None => (offset, "0"),
-    };
-    let is_below = |text: &str, limit| text.len() < 3 && digits(text).is_some_and(|n| n < limit);
-    is_below(hours, 16) && is_below(minutes, 60)
 }
 
 /// Bytes: `\x` and hexadecimal digits, or the text's own bytes, in which `\\` is a backslash and
@@ -319,7 +306,13 @@ mod tests {
         assert!(date("2001-2-").is_err());
         assert_eq!(date("2000-02-29 00:00:00"), Ok(11_016));
         assert_eq!(date("1969-12-31T00:00Z"), Ok(-1));
-        assert!(date("2000-02-29 00:00:01").unwrap_err().contains("time of day"));
+        assert_eq!(date("2000-02-29 23:59:59.5+02"), Ok(11_016));
+        assert_eq!(date("1969-12-31T10:20:30Z"), Ok(-1));
+        assert!(date("2000-02-29 25:00:00").is_err());
+        for text in ["infinity", "-Infinity", " infinity "] {
+            assert!(date(text).unwrap_err().contains("have an end"), "{text}");
+            assert!(timestamp(text).unwrap_err().contains("have an end"), "{text}");
+        }
         assert!(date("01-02-03").is_err());
         assert_eq!(timestamp("1970-01-01 00:00:01.5"), Ok(1_500_000));
         assert_eq!(timestamp("1970-01-02T01:02Z"), Ok(DAY_US + 3_720_000_000));

@@ -154,25 +154,38 @@ impl OpenTransaction {
         self.isolation
     }
 
-    /// Changes its modes, before its first statement.
+    /// Gives it the level that its scheme has for the one that was asked for.
     ///
     /// # Errors
-    /// It has carried out a statement.
-    pub(crate) fn set_modes(
+    /// It has carried out a statement, under another level.
+    pub(crate) fn set_isolation(
         &mut self,
-        db: &Database,
-        isolation: Isolation,
-        read_only: bool,
+        asked: Isolation,
+        has: Isolation,
     ) -> Result<(), SqlError> {
-        if self.has_run {
-            let message = "SET TRANSACTION must come before the first statement of a transaction";
-            return Err(SqlError::new(SqlErrorKind::Syntax, message));
+        if self.has_run && asked != self.isolation {
+            let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+            return Err(SqlError::new(SqlErrorKind::Syntax, message).with_state("25001"));
         }
-        if read_only != self.read_only {
+        self.isolation = has;
+        Ok(())
+    }
+
+    /// Makes it one that only reads, or no such one.
+    ///
+    /// # Errors
+    /// It has carried out a statement, and is to change something now.
+    pub(crate) fn set_read_only(&mut self, db: &Database, read_only: bool) -> Result<(), SqlError> {
+        if self.has_run && self.read_only && !read_only {
+            let message = "transaction read-write mode must be set before any query";
+            return Err(SqlError::new(SqlErrorKind::Syntax, message).with_state("25001"));
+        }
+        // What has changed something goes on, and changes nothing more.
+        if read_only != self.read_only && !self.has_run {
             self.transaction = begin(db, read_only)?;
             self.transaction.park();
         }
-        (self.isolation, self.read_only) = (isolation, read_only);
+        self.read_only = read_only;
         Ok(())
     }
 

@@ -29,7 +29,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use atoll_sql::{Literal, Notification, SqlSession, TransactionStatus, Waker};
+use atoll_sql::{Literal, NoticeLevel, Notification, SqlSession, TransactionStatus, Waker};
 
 use self::report::report;
 use self::statement::{Life, Portal, Statement};
@@ -41,7 +41,7 @@ use crate::reactor::{Reactor, Rests};
 use crate::shared::{Shared, Unknown};
 use crate::socket::{Came, Socket, Stream};
 use crate::startup::{self, Admitted};
-use crate::wire::out::Severity;
+use crate::wire::out::{Report, Severity};
 
 /// See the module.
 pub(crate) struct Connection {
@@ -381,7 +381,13 @@ impl Connection {
     /// Sends what there is to tell of the statements that have run.
     fn notices(&mut self) {
         for notice in self.session.take_notices() {
-            self.wire.out.report(Severity::Notice, &report("00000", notice));
+            let severity = match notice.level() {
+                NoticeLevel::Warning => Severity::Warning,
+                NoticeLevel::Notice => Severity::Notice,
+            };
+            let detail = notice.detail().map(Into::into);
+            let told = Report { detail, ..report(notice.sqlstate(), notice.message()) };
+            self.wire.out.report(severity, &told);
         }
     }
 }

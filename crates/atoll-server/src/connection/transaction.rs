@@ -1,6 +1,6 @@
 //! Transactions as the protocol has them: `BEGIN` and its like, and those that messages begin.
 
-use atoll_sql::TransactionStatus;
+use atoll_sql::{NoticeLevel, TransactionStatus};
 
 use super::Connection;
 use super::kind::Kind;
@@ -96,6 +96,8 @@ impl Connection {
     }
 
     pub(super) fn warn(&mut self, state: &'static str, message: &str) {
-        self.wire.out.report(Severity::Warning, &report(state, message));
+        if self.session.tells(NoticeLevel::Warning) {
+            self.wire.out.report(Severity::Warning, &report(state, message));
+        }
     }
 }

@@ -190,7 +190,7 @@ fn try_run(
             runs.check_read_only()?;
         }
         result = runs.statement(text, before(at)).map(|shown| answer.results.push(shown));
-        answer.notices.extend(runs.session.take_notices());
+        answer.notices.extend(runs.session.take_notices().iter().map(ToString::to_string));
         if result.is_err() {
             break;
         }

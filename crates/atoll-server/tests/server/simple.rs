@@ -67,6 +67,32 @@ fn what_ends_or_begins_no_transaction_is_warned_of() {
 }
 
 #[test]
+fn notices_come_before_the_end_of_their_statement() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.send(b'Q', b"DROP TABLE IF EXISTS nope\0");
+    let messages = client.until_ready();
+    let notice = &messages[0];
+    let field = |code| notice.field(code).unwrap();
+    assert_eq!((notice.kind, field('S'), field('C')), ('N', "NOTICE".into(), "00000".into()));
+    assert_eq!(field('M'), "table \"nope\" does not exist, skipping");
+    assert_eq!(messages[1].show(), "DROP TABLE");
+    client.query("CREATE TABLE t (id int PRIMARY KEY); CREATE VIEW v AS SELECT id FROM t");
+    client.query("CREATE VIEW w AS SELECT id FROM t");
+    client.send(b'Q', b"DROP TABLE t CASCADE\0");
+    let notice = client.until_ready().remove(0);
+    assert_eq!(notice.field('M').unwrap(), "drop cascades to 2 other objects");
+    let detail = notice.field('D').unwrap();
+    assert_eq!(detail, "drop cascades to view v\ndrop cascades to view w");
+    let nothing = ["DROP TABLE", "ZI"];
+    assert_eq!(client.query("SET client_min_messages = warning"), ["SET", "ZI"]);
+    assert_eq!(client.query("DROP TABLE IF EXISTS nope"), nothing);
+    assert_eq!(client.query("COMMIT"), ["N 25P01", "COMMIT", "ZI"]);
+    client.query("SET client_min_messages = error");
+    assert_eq!(client.query("COMMIT"), ["COMMIT", "ZI"]);
+}
+
+#[test]
 fn an_error_has_its_fields() {
     let served = Served::start();
     let mut client = served.client();

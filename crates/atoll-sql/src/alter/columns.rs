@@ -30,7 +30,10 @@ impl Alteration {
     pub(super) fn drop_column(&mut self, ident: &Ident, if_exists: bool) -> Result<(), SqlError> {
         let at = match self.position(ident) {
             Ok(at) => at,
-            Err(_) if if_exists => return Ok(()),
+            Err(_) if if_exists => {
+                self.tell_missing("column", &names::fold(ident));
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         let name = self.shape.columns[at].column.name.clone();

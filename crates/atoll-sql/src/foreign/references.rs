@@ -51,6 +51,11 @@ pub(crate) fn of_catalog(catalog: &Catalog) -> Result<References, SqlError> {
     Ok(references)
 }
 
+/// Foreign keys as a message names them.
+pub(crate) fn described(keys: &[(String, ForeignKey)]) -> impl Iterator<Item = String> {
+    keys.iter().map(|(table, key)| format!("constraint {} on table {table}", key.name))
+}
+
 /// The foreign keys of other tables that keep these from being dropped, by table.
 ///
 /// # Errors

@@ -10,13 +10,14 @@ use std::ops::ControlFlow;
 
 use atoll::DataType;
 use sqlparser::ast::{
-    ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Statement, UnaryOperator,
+    ArrayElemTypeDef, BinaryOperator, DataType as SqlType, ExactNumberInfo, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Statement, UnaryOperator,
     Value as SqlValue, Visit, Visitor,
 };
 
 use super::catalog_columns;
 use super::parameters::parameter;
+use crate::frame_offsets;
 use crate::rules::number::DIGITS_MAX;
 use crate::{names, types};
 
@@ -40,7 +41,14 @@ pub(crate) fn of_parameters(statement: &Statement, count: usize) -> Vec<Option<T
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match expr {
                 Expr::Cast { expr, data_type, .. } => self.tell(expr, of_type(data_type)),
+                Expr::BinaryOp { left, op, right } if is_arithmetic(op) => {
+                    for (side, other) in [(left, right), (right, left)] {
+                        self.tell(side, of_number(other));
+                    }
+                }
                 Expr::Function(function) => {
+                    let offsets = frame_offsets::of_function(function).map(frame_offsets::counted);
+                    offsets.into_iter().flatten().for_each(|one| self.tell(one, Some(INT8)));
                     for (argument, wanted) in arguments(function).zip(taken_by(function)) {
                         self.tell(argument, Some(*wanted));
                     }
@@ -63,6 +71,22 @@ pub(crate) fn of_parameters(statement: &Statement, count: usize) -> Vec<Option<T
     // The visitor never breaks off.
     let _ = statement.visit(&mut places);
     places.0
+}
+
+fn is_arithmetic(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+    matches!(op, Plus | Minus | Multiply | Divide | Modulo)
+}
+
+/// The type of a number that is written: what stands beside it in an operation has it, too.
+fn of_number(expr: &Expr) -> Option<ToldType> {
+    let Expr::Value(value) = expr else { return None };
+    let SqlValue::Number(digits, _) = &value.value else { return None };
+    Some(match (digits.parse::<i32>(), digits.parse::<i64>()) {
+        (Ok(_), _) => INT4,
+        (_, Ok(_)) => INT8,
+        _ => ToldType::Own(ANY_NUMBER),
+    })
 }
 
 /// The types that the text gives the columns of a result, of which there are so many.
@@ -304,6 +328,14 @@ mod tests {
             (
                 "SELECT pg_advisory_lock($1), pg_try_advisory_xact_lock($2, $3)",
                 vec![Some(INT8), Some(INT4), Some(INT4)],
+            ),
+            (
+                "SELECT $1 + 1, 5000000000 * $2, $3 - 1.5",
+                vec![Some(INT4), Some(INT8), own(ANY_NUMBER)],
+            ),
+            (
+                "SELECT sum(a) OVER (ORDER BY b ROWS BETWEEN $1 PRECEDING AND $2 FOLLOWING)",
+                vec![Some(INT8), Some(INT8)],
             ),
             ("UPDATE t SET a = $1::date", vec![own(DataType::Date)]),
         ] {

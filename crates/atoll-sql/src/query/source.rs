@@ -9,6 +9,7 @@ use crate::error::SqlError;
 use crate::live::LiveCatalog;
 use crate::provider::SnapshotCatalog;
 use crate::scope::Scope;
+use crate::sequence_relation;
 use crate::system::{Around, Definitions};
 use crate::user_types::UserType;
 use crate::view::View;
@@ -47,9 +48,13 @@ impl Source {
     pub(super) fn view(&self, name: &str) -> Result<Option<View>, SqlError> {
         match self {
             Self::Snapshot(snapshot) => {
-                snapshot.object(name).map_or(Ok(None), |object| View::of(object.schema()))
+                let object = snapshot.object(name);
+                object.map_or(Ok(None), |object| sequence_relation::view(object.schema(), name))
             }
-            Self::System(scope) => View::find(&scope.catalog, name),
+            Self::System(scope) => {
+                let object = scope.catalog.object(name);
+                object.map_or(Ok(None), |object| sequence_relation::view(object.schema(), name))
+            }
         }
     }
 

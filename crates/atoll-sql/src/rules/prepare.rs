@@ -1,19 +1,23 @@
 //! Rewriting of statements that DataFusion's planner would misread.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     self, CastKind, DataType as SqlType, ExactNumberInfo, Expr, Query, SetExpr, SetOperator,
     SetQuantifier, Spanned, Statement, TableFactor, UnaryOperator, Value, ValueWithSpan, VisitMut,
-    VisitorMut,
+    VisitorMut, visit_expressions,
 };
 
 use super::number::DIGITS_MAX;
-use super::{array_query, at_zone, grouped, quantified, row_functions, rows, spelled, wildcards};
+use super::{
+    array_query, at_zone, grouped, quantified, row_functions, row_guards, rows, spelled, wildcards,
+};
 use crate::depth;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::interval;
 use crate::literal::Literal;
+use crate::names;
 use crate::output_names;
 use crate::quoted::written;
 use crate::sequence_names;
@@ -30,16 +34,33 @@ const SUBQUERIES_MAX: usize = 16;
 /// operations that the planner carries out wrongly.
 pub(crate) fn statement(statement: &mut Statement) -> Result<(), SqlError> {
     output_names::give(statement);
-    match statement.visit(&mut Preparation::default()) {
+    let mentioned = Mentioned::of(statement);
+    match statement.visit(&mut Preparation { depth: 0, mentioned }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-#[derive(Default)]
 struct Preparation {
     /// Subqueries around the expression that is visited.
     depth: usize,
+    mentioned: Mentioned,
+}
+
+/// The names that stand alone in the expressions of a statement.
+struct Mentioned(HashSet<String>);
+
+impl Mentioned {
+    fn of(statement: &Statement) -> Self {
+        let mut names = HashSet::new();
+        let _: ControlFlow<()> = visit_expressions(statement, |expr| {
+            if let Expr::Identifier(name) = expr {
+                names.insert(names::fold(name));
+            }
+            ControlFlow::Continue(())
+        });
+        Self(names)
+    }
 }
 
 /// Whether an expression is, or compares with, a subquery.
@@ -103,6 +124,21 @@ fn interval_in_words(interval: &mut ast::Interval) -> Result<(), SqlError> {
     Ok(())
 }
 
+/// An interval that is written, with the other sign: the planner would negate its first word alone.
+fn negated_interval(expr: &Expr) -> Option<Expr> {
+    let Expr::Interval(written) = expr else { return None };
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), span }) =
+        written.value.as_ref()
+    else {
+        return None;
+    };
+    let read = interval::parse(text).ok()?;
+    let negated = interval::negated(read)?;
+    let value = Value::SingleQuotedString(interval::in_words(negated));
+    let value = Box::new(Expr::Value(ValueWithSpan { value, span: *span }));
+    Some(Expr::Interval(ast::Interval { value, ..written.clone() }))
+}
+
 /// The smallest bigint. Its digits by themselves are too many for one and have become a decimal.
 fn smallest(expr: &Expr) -> Option<Expr> {
     let Expr::UnaryOp { op: UnaryOperator::Minus, expr: digits } = expr else { return None };
@@ -150,6 +186,7 @@ impl VisitorMut for Preparation {
         }
         if let SetExpr::Select(select) = query.body.as_mut() {
             wildcards::qualify(select);
+            row_guards::guard(select);
             for condition in [&mut select.selection, &mut select.having].into_iter().flatten() {
                 if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) =
                     condition
@@ -182,8 +219,10 @@ impl VisitorMut for Preparation {
     }
 
     fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<SqlError> {
-        row_functions::table(table);
-        ControlFlow::Continue(())
+        match row_functions::table(table, &|name| self.mentioned.0.contains(name)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
@@ -205,6 +244,12 @@ impl VisitorMut for Preparation {
             && let Err(error) = interval_in_words(interval)
         {
             return ControlFlow::Break(error);
+        }
+        if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } = expr
+            && let Some(negated) = negated_interval(inner)
+        {
+            *expr = negated;
+            return ControlFlow::Continue(());
         }
         if let Expr::AtTimeZone { timestamp, time_zone } = expr {
             let arguments = [time_zone, timestamp].map(|part| part.as_ref().clone());

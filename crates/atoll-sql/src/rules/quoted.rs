@@ -12,13 +12,14 @@ use datafusion::logical_expr::{
 use sqlparser::ast::BinaryOperator;
 
 use super::common_type::case;
-use super::number::Operation;
+use super::number::{Number, Operation};
 use super::operands::{arithmetic, comparison};
 use super::temporal;
 use super::typed::{Typed, resolved};
 use super::{enums, functions, lengths, moments, operands, plan_error};
-use crate::error::SqlErrorKind;
+use crate::error::{SqlError, SqlErrorKind};
 use crate::json::Form;
+use crate::query_error::external;
 
 /// Gives quoted literals the type of the other side while a statement is planned: the planner would
 /// refuse arithmetic with text before the analyzer sees it.
@@ -131,6 +132,17 @@ impl ExprPlanner for QuotedLiterals {
         raw: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let value = Typed::new(raw.expr.clone(), schema)?;
+        if value.json == Some(Form::Jsonb) {
+            return part_of_json(value, &raw.field_access, schema).map(PlannerResult::Planned);
+        }
+        if !matches!(value.arrow, ArrowType::List(_) | ArrowType::Null | ArrowType::Struct(_)) {
+            let shown = value.type_name();
+            let message =
+                format!("cannot subscript type {shown} because it does not support subscripting");
+            let error = SqlError::new(SqlErrorKind::Type, message).with_state("42804");
+            return Err(external(error));
+        }
         let (name, keys) = match &raw.field_access {
             GetFieldAccess::ListIndex { key } => ("array_element", vec![key]),
             GetFieldAccess::ListRange { start, stop, stride } if stride.as_ref() == &lit(1i64) => {
@@ -138,7 +150,7 @@ impl ExprPlanner for QuotedLiterals {
             }
             _ => return Ok(PlannerResult::Original(raw)),
         };
-        let array = Typed::new(raw.expr.clone(), schema)?;
+        let array = value;
         if !matches!(array.arrow, ArrowType::List(_)) {
             return Ok(PlannerResult::Original(raw));
         }
@@ -157,6 +169,29 @@ impl ExprPlanner for QuotedLiterals {
         }
         Ok(PlannerResult::Original(raw))
     }
+}
+
+/// What a subscript of a `jsonb` gives: the field of an object, or the element of an array.
+fn part_of_json(value: Typed, access: &GetFieldAccess, schema: &DFSchema) -> Result<Expr> {
+    let key = match access {
+        GetFieldAccess::NamedStructField { name } => lit(name.clone()),
+        GetFieldAccess::ListIndex { key } => key.as_ref().clone(),
+        GetFieldAccess::ListRange { .. } => {
+            let message = "jsonb subscript does not support slices";
+            let error = SqlError::new(SqlErrorKind::Unsupported, message).with_state("42804");
+            return Err(external(error));
+        }
+    };
+    let key = Typed::new(key, schema)?;
+    let is_whole = matches!(key.number(), Some(Number::Int16 | Number::Int32 | Number::Int64));
+    if !is_whole && !key.is_text() && !key.arrow.is_null() && !key.is_open_parameter() {
+        let message = format!("subscript type {} is not supported", key.type_name());
+        let hint = "jsonb subscript must be coercible to either integer or text.".to_owned();
+        let error = SqlError::new(SqlErrorKind::Type, message).with_state("42804");
+        return Err(external(error.with_hint(Some(hint))));
+    }
+    let key = key.into_type(&ArrowType::Utf8View)?;
+    functions::call("jsonb_extract_path", vec![value, key])
 }
 
 /// An operator of two arrays, or of an array and an element.

@@ -1,5 +1,5 @@
 //! Functions that make rows, in FROM and among selected columns: `unnest`, `generate_series` and
-//! `generate_subscripts`.
+//! `generate_subscripts`, and those of JSON and texts ([`super::json_rows`]).
 //!
 //! The planner makes rows of arrays, which may come from columns of tables further left. So the
 //! others become an `unnest` of a function that makes an array, and WITH ORDINALITY one of a second
@@ -14,10 +14,11 @@ use sqlparser::ast::{
 };
 
 use super::functions::{ORDINALS, SUBSCRIPTS};
+use super::json_rows::{self, call_named};
 use super::spelled::call;
+use crate::error::SqlError;
 use crate::mark::MARK;
 use crate::names;
-use crate::quoted::written;
 
 /// The function of the system that tells the tables that a partition is of.
 pub(crate) const ANCESTORS: &str = "pg_partition_ancestors";
@@ -27,52 +28,88 @@ pub(crate) fn is_known(name: &ObjectName) -> bool {
     known(name).is_some()
 }
 
-fn known(name: &ObjectName) -> Option<String> {
+/// Whether a function makes rows of the columns that are defined behind it.
+pub(crate) fn defines_columns(name: &ObjectName) -> bool {
+    bare(name).is_some_and(|name| json_rows::defines_columns(&name).is_some())
+}
+
+/// The name of a function of the system.
+pub(crate) fn bare(name: &ObjectName) -> Option<String> {
     let parts: Option<Vec<String>> =
         name.0.iter().map(|part| part.as_ident().map(names::fold)).collect();
     let parts = parts?;
-    let name = match parts.as_slice() {
-        [name] => name,
-        [schema, name] if schema == "pg_catalog" => name,
-        _ => return None,
-    };
-    let is_it =
-        matches!(name.as_str(), "unnest" | "generate_series" | "generate_subscripts" | ANCESTORS);
-    is_it.then(|| name.clone())
+    match parts.as_slice() {
+        [name] => Some(name.clone()),
+        [schema, name] if schema == "pg_catalog" => Some(name.clone()),
+        _ => None,
+    }
+}
+
+fn known(name: &ObjectName) -> Option<String> {
+    bare(name).filter(|name| {
+        let is_own = matches!(
+            name.as_str(),
+            "unnest" | "generate_series" | "generate_subscripts" | ANCESTORS
+        );
+        is_own || json_rows::of(name).is_some() || json_rows::defines_columns(name).is_some()
+    })
 }
 
 /// A call among selected columns as an `unnest`.
 pub(super) fn selected(expr: &mut Expr) {
     let Expr::Function(function) = expr else { return };
     let Some(name) = known(&function.name) else { return };
-    if matches!(name.as_str(), "generate_subscripts" | ANCESTORS)
-        && let FunctionArguments::List(list) = &function.args
-        && let Some(arguments) = plain(&list.args)
-    {
-        *expr = call("unnest", vec![array_of(&name, arguments)]);
+    let FunctionArguments::List(list) = &function.args else { return };
+    let Some(arguments) = plain(&list.args) else { return };
+    let made = match json_rows::of(&name) {
+        Some(rows) => rows.selected(&name, arguments),
+        None => matches!(name.as_str(), "generate_subscripts" | ANCESTORS)
+            .then(|| call("unnest", vec![array_of(&name, arguments)])),
+    };
+    if let Some(made) = made {
+        *expr = made;
     }
 }
 
-/// A call in FROM as an `unnest`, and its columns with their names.
-pub(super) fn table(table: &mut TableFactor) {
+/// A call in FROM as an `unnest`, and its columns with their names. `is_mentioned` tells whether a
+/// column of a name stands in the statement.
+///
+/// # Errors
+/// A function needs definitions of columns.
+pub(super) fn table(
+    table: &mut TableFactor,
+    is_mentioned: &dyn Fn(&str) -> bool,
+) -> Result<(), SqlError> {
     let (name, arguments, alias, with_ordinality) = match table {
         TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
-            let Some(arguments) = plain(&args.args) else { return };
+            let Some(arguments) = plain(&args.args) else { return Ok(()) };
             (known(name), arguments, alias, *with_ordinality)
         }
         TableFactor::Function { name, args, alias, with_ordinality, .. } => {
-            let Some(arguments) = plain(args) else { return };
+            let Some(arguments) = plain(args) else { return Ok(()) };
             (known(name), arguments, alias, *with_ordinality)
         }
         TableFactor::UNNEST { array_exprs, alias, with_ordinality, .. } => {
             (Some("unnest".to_owned()), array_exprs.clone(), alias, *with_ordinality)
         }
-        _ => return,
+        _ => return Ok(()),
     };
-    let Some(name) = name else { return };
+    let Some(name) = name else { return Ok(()) };
+    let is_lateral = !arguments.iter().all(is_constant);
+    if let Some(rows) = json_rows::of(&name) {
+        let how = (with_ordinality, is_lateral);
+        *table = rows.table(&name, &arguments, alias.take(), how, is_mentioned);
+        return Ok(());
+    }
+    if let Some(rows) = json_rows::defines_columns(&name)
+        && let [argument] = arguments.as_slice()
+    {
+        *table = json_rows::record(&name, rows, argument.clone(), alias.take(), is_lateral)?;
+        return Ok(());
+    }
     let is_table = name == "generate_series" && !with_ordinality;
-    if is_table && arguments.iter().all(is_constant) {
-        return;
+    if is_table && !is_lateral {
+        return Ok(());
     }
     let mut arrays = match name.as_str() {
         "unnest" => arguments,
@@ -89,6 +126,27 @@ pub(super) fn table(table: &mut TableFactor) {
         with_offset_alias: None,
         with_ordinality: false,
     };
+    Ok(())
+}
+
+/// A scalar function in FROM as a query of one row.
+pub(crate) fn single(table: &mut TableFactor, name: &str) {
+    let (function, arguments, alias, with_ordinality) = match table {
+        TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
+            (name, &args.args, alias, *with_ordinality)
+        }
+        TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+            (name, &*args, alias, *with_ordinality)
+        }
+        _ => return,
+    };
+    let Some(arguments) = plain(arguments) else { return };
+    let is_lateral = !arguments.iter().all(is_constant);
+    let mut made = call(name, arguments);
+    if let Expr::Function(call) = &mut made {
+        call.name = function.clone();
+    }
+    *table = json_rows::single(name, made, alias.take(), (with_ordinality, is_lateral));
 }
 
 fn plain(arguments: &[FunctionArg]) -> Option<Vec<Expr>> {
@@ -99,7 +157,7 @@ fn plain(arguments: &[FunctionArg]) -> Option<Vec<Expr>> {
     arguments.iter().map(one).collect()
 }
 
-fn is_constant(expr: &Expr) -> bool {
+pub(super) fn is_constant(expr: &Expr) -> bool {
     struct Columns;
     impl Visitor for Columns {
         type Break = ();
@@ -131,14 +189,6 @@ fn array_of(name: &str, arguments: Vec<Expr>) -> Expr {
         "generate_subscripts" => call_named(SUBSCRIPTS, arguments),
         name => call(name, arguments),
     }
-}
-
-fn call_named(name: &str, arguments: Vec<Expr>) -> Expr {
-    let mut made = written(name, []);
-    if let (Expr::Function(made), Expr::Function(other)) = (&mut made, call(name, arguments)) {
-        made.args = other.args;
-    }
-    made
 }
 
 /// The numbers of the rows, as many as the longest array has.

@@ -2,9 +2,9 @@
 //! for: `a LIKE b ESCAPE c`, `a SIMILAR TO b`, and the like.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, TableAlias, TableAliasColumnDef,
-    TableFactor, UnaryOperator, Value, ValueWithSpan,
+    AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Subscript, TableAlias,
+    TableAliasColumnDef, TableFactor, UnaryOperator, Value, ValueWithSpan,
 };
 
 use super::functions::like_escape;
@@ -21,6 +21,15 @@ pub(super) fn plain(expr: &mut Expr) -> Result<(), SqlError> {
             if let Some(escape) = escape_char.take() {
                 escaped(pattern, escape)?;
             }
+        }
+        Expr::Function(function) if is_random_uuid(function) => {
+            *expr = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(call("uuid", Vec::new())),
+                data_type: DataType::Uuid,
+                array: false,
+                format: None,
+            };
         }
         // It makes rows; the function that makes an array of them is not PostgreSQL's.
         Expr::Function(function) if is_series(&function.name) => {
@@ -83,6 +92,18 @@ pub(super) fn plain(expr: &mut Expr) -> Result<(), SqlError> {
             *expr = call("power", vec![take(left), take(right)]);
         }
         Expr::Function(function) if let Some(made) = json_aggregate(function) => *expr = made,
+        Expr::CompoundFieldAccess { access_chain, .. } => {
+            for access in access_chain {
+                let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) =
+                    access
+                else {
+                    continue;
+                };
+                // Arrays begin with 1 and have no more elements than this.
+                lower_bound.get_or_insert_with(|| number("1"));
+                upper_bound.get_or_insert_with(|| number(&i32::MAX.to_string()));
+            }
+        }
         Expr::Ceil { expr: value, .. } => *expr = call("ceil", vec![take(value)]),
         Expr::Floor { expr: value, .. } => *expr = call("floor", vec![take(value)]),
         _ => {}
@@ -182,6 +203,11 @@ pub(super) fn series(table: &mut TableFactor) -> Result<(), SqlError> {
     Ok(())
 }
 
+/// Whether a call is `gen_random_uuid()`.
+fn is_random_uuid(function: &Function) -> bool {
+    let has_none = matches!(&function.args, FunctionArguments::List(list) if list.args.is_empty());
+    has_none && names::last(&function.name) == "gen_random_uuid"
+}
 fn is_series(name: &ObjectName) -> bool {
     let [only] = name.0.as_slice() else { return false };
     only.as_ident().is_some_and(|function| function.value.eq_ignore_ascii_case("generate_series"))

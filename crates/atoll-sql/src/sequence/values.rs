@@ -6,7 +6,7 @@ use atoll::{
 };
 
 use super::context::Context;
-use super::definition::{CALLED, Definition, KEY, LAST};
+use super::definition::{CALLED, Definition, KEY, LAST, unknown};
 use super::states::{Sequence, State, lock};
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::rights::Privileges;
@@ -96,6 +96,21 @@ impl Context {
             let message =
                 format!("currval of sequence \"{name}\" is not yet defined in this session");
             SqlError::new(SqlErrorKind::Query, message).with_state("55000")
+        })
+    }
+
+    /// The last number of a sequence, and whether it was given.
+    ///
+    /// # Errors
+    /// There is no such sequence, and those of reading the database.
+    pub(crate) fn state(&self, name: &str) -> Result<(i64, bool), SqlError> {
+        let Some(db) = self.database() else { return Err(unknown(name)) };
+        self.found(name, |object| {
+            let sequence = self.sequences.of(object)?;
+            self.check_sequence(object, Privileges::SELECT)?;
+            let mut state = lock(&sequence.state);
+            read(&sequence, &mut state, db, object)?;
+            Ok((state.last, state.called))
         })
     }
 

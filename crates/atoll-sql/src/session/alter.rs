@@ -14,6 +14,7 @@ use crate::alter::{Alteration, Altered, in_passes, index_name, unknown};
 use crate::ddl::NewTable;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::foreign::references;
+use crate::notice::Notice;
 use crate::prepared::query::Binder;
 use crate::privileges::guard::rights;
 use crate::rights::{Privileges, Rights};
@@ -46,6 +47,7 @@ impl SqlSession {
         let table = match names::find_table(&scope, &name, span) {
             Ok(table) => table,
             Err(error) if alter.if_exists && error.kind() == SqlErrorKind::UnknownTable => {
+                self.tell(Notice::missing("relation", &names::last(&alter.name)));
                 return Ok(Outcome::done(TAG, 0));
             }
             Err(error) => return Err(error),
@@ -63,6 +65,7 @@ impl SqlSession {
         let alter = &resolve::alter_table(alter, &find)?;
         let mut alteration = Alteration::of(&scope, table, span)?;
         in_passes(&alter.operations).try_for_each(|operation| alteration.apply(operation))?;
+        alteration.take_notices().into_iter().for_each(|notice| self.tell(notice));
         self.alter(&scope, [alteration])?;
         Ok(Outcome::done(TAG, 0))
     }
@@ -91,6 +94,7 @@ impl SqlSession {
                 || scope.table(&name).is_ok()
             {
                 if create.if_not_exists {
+                    self.tell(Notice::exists(scope.bare(&name)));
                     return Ok(Outcome::done(TAG, 0));
                 }
                 let message = format!("an index or a table \"{name}\" exists already");
@@ -157,10 +161,11 @@ impl SqlSession {
         self.may_define(TAG)?;
         let scope = self.scope()?;
         let mut alterations: Vec<(String, Alteration)> = Vec::new();
-        for name in names {
-            let (name, span) = index_name(name)?;
+        for written in names {
+            let (name, span) = index_name(written)?;
             let Some(table) = scope.table_of_index(&name) else {
                 if *if_exists {
+                    self.tell_missing(&scope, "index", written);
                     continue;
                 }
                 return Err(unknown("index", &name).at(span));
@@ -236,6 +241,8 @@ impl SqlSession {
             }
             let name = one.0.clone();
             self.check_one(&name, Privileges::TRUNCATE)?;
+            let bare = scope.bare(&name);
+            self.tell(Notice::new("00000", format!("truncate cascades to table \"{bare}\"")));
             tables.push(names::find_table(&scope, &name, Span::empty())?);
         }
         tables.iter().try_for_each(|table| self.check_none_pending(table, "TRUNCATE"))?;
@@ -288,7 +295,13 @@ impl SqlSession {
             return Ok(());
         }
         altered.iter().try_for_each(|one| self.check_none_pending(&one.old, "ALTER TABLE"))?;
-        self.define(&mut |transaction| carry_out(transaction, &binder, &altered, &began))
+        let mut gone = Vec::new();
+        self.define(&mut |transaction| {
+            gone = carry_out(transaction, &binder, &altered, &began)?;
+            Ok(())
+        })?;
+        self.tell_cascades(&gone);
+        Ok(())
     }
 
     /// Checks that no check of the rows of a table is still to be made.
@@ -308,13 +321,14 @@ impl SqlSession {
     }
 }
 
-/// Makes tables what they become, and what depends on them.
+/// Makes tables what they become, and what depends on them. Returns the views that are gone.
 pub(super) fn carry_out(
     transaction: &mut Transaction,
     binder: &Binder<'_>,
     altered: &[Altered],
     began: &Began,
-) -> Result<(), ApplyError> {
+) -> Result<Vec<String>, ApplyError> {
+    let mut gone = Vec::new();
     let before = &binder.scope.catalog;
     let mut parents = altered.iter().flat_map(|one| &one.parents);
     parents.try_for_each(|parent| transaction.lock_table(parent))?;
@@ -330,10 +344,12 @@ pub(super) fn carry_out(
         let to = Reshaped { old, new, columns, cascades: *cascades };
         let views = follow::reshaped(&transaction.catalog(), &to)?;
         remake(transaction, binder, one, began)?;
+        let dropped = views.iter().filter(|one| one.view.is_none());
+        gone.extend(dropped.map(|one| format!("view {}", one.name)));
         become_all(transaction, views)?;
         comments::follow(transaction, (old, new), columns, |all| one.name_parts(all))?;
     }
-    Ok(())
+    Ok(gone)
 }
 
 /// Gives a table another definition, and makes it anew with its rows where that needs it.

@@ -218,7 +218,7 @@ impl SqlSession {
                 let bound = (&*prepared, &around);
                 let ran = match open {
                     Some(open) => open.run_bound(&db, bound, &interrupt, Work::WRITES)?,
-                    None if self.read_only => return Err(read_only()),
+                    None if self.settings.now().read_only => return Err(read_only()),
                     None => {
                         let mut alone = Alone { db: &db, kept, durability: None, read_only: false };
                         alone.run(&prepared, &around, &interrupt, None)?
@@ -274,7 +274,7 @@ impl SqlSession {
                 return Err(SqlError::new(SqlErrorKind::ReadOnly, "the transaction has ended"));
             };
             open.run_bound(&db, (prepared, &around), &interrupt, work)?
-        } else if self.read_only {
+        } else if self.settings.now().read_only {
             return Err(read_only());
         } else {
             match &change.verb {

@@ -9,6 +9,7 @@ use sqlparser::ast::{Delete, Expr, Insert, LimitClause, Statement, Update, Value
 use super::ready::not_in_a_change;
 use super::{Outcome, PreparedStatement, SqlSession, Target};
 use crate::error::SqlError;
+use crate::frame_offsets;
 use crate::literal::Literal;
 use crate::parse;
 use crate::prepared::Unbound;
@@ -66,6 +67,7 @@ impl SqlSession {
         is_number: &dyn Fn(usize) -> bool,
     ) -> Result<SchemaRef, SqlError> {
         self.check_allowed(&statement)?;
+        frame_offsets::settle(&mut statement);
         let as_text = match returns_rows(&statement) {
             true => {
                 let values = vec![Literal::Null; parameters::count(&statement)?];
@@ -94,9 +96,11 @@ impl SqlSession {
                 query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by });
                 query.fetch = None;
             }
-            Statement::Explain { analyze, .. } => {
+            Statement::Explain { analyze, options, .. } => {
                 // It is described and not run.
                 *analyze = false;
+                let is_analyze = |name: &str| name.eq_ignore_ascii_case("analyze");
+                options.iter_mut().for_each(|all| all.retain(|one| !is_analyze(&one.name.value)));
                 return Ok(match self.dispatch(statement)? {
                     Outcome::Rows(rows) => rows.schema(),
                     _ => Arc::new(Schema::empty()),

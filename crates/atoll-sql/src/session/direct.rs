@@ -42,7 +42,9 @@ impl SqlSession {
         let durability = self.settings.now().durability;
         match &mut self.target {
             Target::Database { open: Some(open), .. } => open.run(body),
-            Target::Database { open: None, .. } if self.read_only => Err(read_only().into()),
+            Target::Database { open: None, .. } if self.settings.now().read_only => {
+                Err(read_only().into())
+            }
             Target::Database { db, open: None } => {
                 let options = TransactionOptions { durability, ..TransactionOptions::default() };
                 let done =
@@ -91,7 +93,9 @@ impl SqlSession {
                     insert(transaction, part, table, batches, rules.as_ref())
                 })?)
             }
-            Target::Database { db, open: None } if rules.is_some() && !self.read_only => {
+            Target::Database { db, open: None }
+                if rules.is_some() && !self.settings.now().read_only =>
+            {
                 Ok(txn::run(db, durability, |transaction| {
                     insert(transaction, Part::whole(), table, batches, rules.as_ref())
                 })?)
@@ -99,7 +103,9 @@ impl SqlSession {
             Target::Database { open: Some(open), .. } => {
                 open.run(|transaction| transaction.insert_arrow(table, batches))
             }
-            Target::Database { open: None, .. } if self.read_only => Err(read_only().into()),
+            Target::Database { open: None, .. } if self.settings.now().read_only => {
+                Err(read_only().into())
+            }
             Target::Database { db, open: None } => Ok(db.insert_arrow(table, batches, options)?),
             Target::Snapshot(_) => {
                 Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes").into())

@@ -111,6 +111,7 @@ impl SqlSession {
             return Err(SqlError::new(SqlErrorKind::Syntax, message).at(span));
         };
         let Some((new, checks_rows)) = altered(&binder, (&old, data_type), operation)? else {
+            self.tell_no_constraint(operation, scope.bare(&old.name));
             return Ok(Outcome::done(TAG, 0));
         };
         if new.name != old.name {
@@ -150,6 +151,7 @@ impl SqlSession {
         let (object, ..) = match find(&scope, &name) {
             Ok(found) => found,
             Err(error) if drop.if_exists && error.cause() == Some(Cause::UnknownObject) => {
+                self.tell_missing(&scope, "type", &drop.name);
                 return Ok(Outcome::done(TAG, 0));
             }
             Err(error) => return Err(error.at(span)),
@@ -160,12 +162,17 @@ impl SqlSession {
         let (interrupt, began) = (self.interrupt(), self.began());
         let cascades = drop.drop_behavior == Some(DropBehavior::Cascade);
         let dropping = Dropping { scope: &scope, interrupt: &interrupt, began: &began, cascades };
-        self.define(&mut |transaction| drop_domain(transaction, &object, &dropping))?;
+        let mut gone = Vec::new();
+        self.define(&mut |transaction| {
+            gone = drop_domain(transaction, &object, &dropping)?;
+            Ok(())
+        })?;
+        self.tell_cascades(&gone);
         Ok(Outcome::done(TAG, 0))
     }
 }
 
-/// Drops a domain.
+/// Drops a domain. Returns what is gone with it.
 ///
 /// # Errors
 /// As `DROP DOMAIN`.
@@ -173,7 +180,7 @@ pub(super) fn drop_domain(
     transaction: &mut Transaction,
     object: &Table,
     dropping: &Dropping<'_>,
-) -> Result<(), ApplyError> {
+) -> Result<Vec<String>, ApplyError> {
     transaction.lock_table(object)?;
     let users = domain::users(&transaction.catalog(), object.name())?;
     drop_with_columns(transaction, object, &users, dropping)

@@ -29,7 +29,7 @@ pub(super) struct Dropping<'d> {
 }
 
 impl Dropping<'_> {
-    /// Drops tables, and the sequences of their columns.
+    /// Drops tables, and the sequences of their columns. Returns what else is gone.
     ///
     /// # Errors
     /// Something depends on them that is not to go; others use one, and the statement does not wait
@@ -38,7 +38,7 @@ impl Dropping<'_> {
         &self,
         transaction: &mut Transaction,
         tables: &[Table],
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Vec<String>, ApplyError> {
         let names: Vec<&str> = tables.iter().map(Table::name).collect();
         tables.iter().try_for_each(|table| transaction.lock_table(table))?;
         let dependent = references::dependent(&transaction.catalog(), &names)?;
@@ -50,6 +50,8 @@ impl Dropping<'_> {
             lines.extend(views.iter().map(follow::Dependent::line));
             return Err(needed::cannot_drop(object.as_deref(), &lines).into());
         }
+        let mut gone: Vec<String> = views.iter().map(|one| format!("view {}", one.view)).collect();
+        gone.extend(references::described(&dependent));
         drop_dependent(transaction, &views)?;
         let version = transaction.committed_catalog_version();
         let scope = Scope::within(&self.scope.db, version, transaction.catalog());
@@ -70,10 +72,10 @@ impl Dropping<'_> {
             transaction.drop_table(table)?;
             comments::dropped(transaction, table.name())?;
         }
-        Ok(())
+        Ok(gone)
     }
 
-    /// Drops sequences.
+    /// Drops sequences. Returns what else is gone.
     ///
     /// # Errors
     /// A default asks one, and is not to go; others use one, and the statement does not wait for
@@ -82,7 +84,8 @@ impl Dropping<'_> {
         &self,
         transaction: &mut Transaction,
         objects: &[Table],
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Vec<String>, ApplyError> {
+        let mut gone = Vec::new();
         let Self { scope, interrupt, began, cascades } = *self;
         for object in objects {
             lock_asking(transaction, &asking(&transaction.catalog(), object.name())?)?;
@@ -95,10 +98,15 @@ impl Dropping<'_> {
                 columns.iter().for_each(|column| one.drop_default(column));
                 Ok(())
             })?;
+            for (table, columns) in &asking {
+                let of =
+                    |column: &String| format!("default value for column {column} of table {table}");
+                gone.extend(columns.iter().map(of));
+            }
             transaction.drop_table(object)?;
             comments::dropped(transaction, object.name())?;
         }
-        Ok(())
+        Ok(gone)
     }
 }
 

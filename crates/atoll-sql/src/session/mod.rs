@@ -16,11 +16,13 @@ mod describe;
 mod direct;
 mod domains;
 mod dropping;
+mod explained;
 mod grants;
 mod idle;
 mod locks;
 mod maintenance;
 mod named_snapshot;
+mod notices;
 mod outcome;
 mod over_rows;
 mod passed_over;
@@ -52,8 +54,9 @@ use crate::foreign_syntax::SetConstraints;
 use crate::idle::Slot;
 use crate::input::Input;
 use crate::interrupt::{Interrupt, Question};
-use crate::isolation::{self, Isolation, Modes};
+use crate::isolation;
 use crate::load::Source;
+use crate::notice::Notice;
 use crate::parse::{self, StatementTokens};
 use crate::prepared::cache::Kept;
 use crate::privileges::guard::Guard;
@@ -61,7 +64,7 @@ use crate::query::Reading;
 use crate::result::QueryResult;
 use crate::rows::Params;
 use crate::sequence::context::Context;
-use crate::settings::{self, Settings};
+use crate::settings::{self, Assignment, Changed, Settings};
 use crate::stream::QueryStream;
 use crate::txn::{OpenTransaction, read_only};
 use crate::{copy, names, query, zone};
@@ -88,9 +91,6 @@ enum Target {
 pub struct SqlSession {
     target: Target,
     settings: Settings,
-    /// The modes of its transactions, where they do not say others.
-    isolation: Isolation,
-    read_only: bool,
     /// Tells whether the running statement is to end.
     question: Option<Arc<Question>>,
     /// When the running statement is to end.
@@ -108,7 +108,7 @@ pub struct SqlSession {
     /// The data of a `COPY … FROM STDIN`.
     given: Option<Input>,
     /// What is to be told of statements that have been carried out.
-    notices: Vec<String>,
+    notices: Vec<Notice>,
     /// What the program around it knows of it.
     surroundings: Option<Arc<Surroundings>>,
     /// Of the role that a server has given it.
@@ -128,15 +128,12 @@ impl SqlSession {
     }
 
     fn on(target: Target) -> Self {
-        let (isolation, read_only) = (Isolation::ReadCommitted, false);
         let context = sequences::context_of(&target);
         Self {
             _leaving: Leaving(Arc::clone(&context)),
             context,
             target,
             settings: Settings::default(),
-            isolation,
-            read_only,
             question: None,
             deadline: None,
             resting: None,
@@ -326,7 +323,10 @@ impl SqlSession {
             | Statement::ShowTables { .. }
             | Statement::ShowColumns { .. } => self.run_long(statement),
             Statement::Explain { statement: ref inner, analyze, verbose, ref options, .. } => {
-                let is_plain = !analyze && !verbose && options.is_none();
+                if options.is_some() {
+                    return self.explain_with_options(statement);
+                }
+                let is_plain = !analyze && !verbose;
                 if is_plain && let Some(shown) = self.explain(inner)? {
                     return Ok(Outcome::Rows(shown));
                 }
@@ -358,7 +358,13 @@ impl SqlSession {
                 self.begin(isolation::modes(&modes)?)
             }
             Statement::Set(Set::SetTransaction { modes, snapshot: None, session }) => {
-                self.set_modes(isolation::modes(&modes)?, session)
+                let modes = isolation::modes(&modes)?;
+                if !session && !self.in_transaction() {
+                    self.tell(Notice::no_transaction("SET TRANSACTION"));
+                }
+                let changed =
+                    if session { Changed::Modes(modes) } else { Changed::OpenModes(modes) };
+                self.set(Assignment { changed, is_local: false }, "SET")
             }
             Statement::Savepoint { name } => {
                 let mark = self.mark();
@@ -390,9 +396,6 @@ impl SqlSession {
                 if let Some(said) = SetConstraints::of(&set) {
                     return self.set_constraints(&said);
                 }
-                if let Some(level) = isolation::default_level(&set)? {
-                    return self.set_modes(Modes { isolation: Some(level), read_only: None }, true);
-                }
                 let assignment = settings::assignment(&set, self.default_durability())?;
                 self.check_settable(&assignment, "SET")?;
                 self.set(assignment, "SET")
@@ -415,7 +418,9 @@ impl SqlSession {
             Target::Database { open: Some(open), .. } => {
                 open.apply(|t, part| source.load(t, part, &interrupt, &mut |_| {}))
             }
-            Target::Database { open: None, .. } if self.read_only => Err(read_only()),
+            Target::Database { open: None, .. } if self.settings.now().read_only => {
+                Err(read_only())
+            }
             Target::Database { db, open: None } => {
                 source.load_alone(db, durability, &interrupt, &mut |_| {})
             }

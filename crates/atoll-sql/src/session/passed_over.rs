@@ -8,6 +8,7 @@ use sqlparser::ast::{
 
 use super::{Outcome, SqlSession};
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::notice::Notice;
 use crate::{names, schemas};
 
 /// The storage parameters of PostgreSQL, but those of vacuuming.
@@ -25,8 +26,9 @@ const PARAMETERS: [&str; 8] = [
 impl SqlSession {
     /// Tells something of the running statement, once.
     fn notice(&mut self, text: &str) {
-        if !self.notices.iter().any(|told| told == text) {
-            self.notices.push(text.to_owned());
+        let notice = Notice::warning(text);
+        if !self.notices.contains(&notice) {
+            self.tell(notice);
         }
     }
 
@@ -58,7 +60,10 @@ impl SqlSession {
         if !self.exists(name, is_schema)? {
             let shown = names::last(name);
             return match (if_exists, is_schema) {
-                (true, _) => Ok(Some(Outcome::done(tag, 0))),
+                (true, _) => {
+                    self.tell(Notice::missing("relation", &shown));
+                    Ok(Some(Outcome::done(tag, 0)))
+                }
                 (false, true) => Err(schemas::unknown(&shown)),
                 (false, false) => {
                     let message = format!("relation \"{name}\" does not exist");

@@ -18,10 +18,12 @@ use crate::alter::Alteration;
 use crate::declared::domain::Domain;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
+use crate::notice::Notice;
 use crate::parse::MARK;
 use crate::prepared::query::Binder;
 use crate::schemas::{self, Kept, PUBLIC, SYSTEM, flat};
 use crate::scope::Scope;
+use crate::sequence::definition::Definition;
 use crate::sequence::owned::{is_sequence, owned};
 use crate::short::scalar::Began;
 use crate::user_types::UserType;
@@ -62,6 +64,8 @@ impl SqlSession {
         let scope = self.scope()?;
         if exists(&scope, &schema) {
             if *if_not_exists {
+                let message = format!("schema \"{schema}\" already exists, skipping");
+                self.tell(Notice::new("42P06", message));
                 return Ok(Outcome::done(TAG, 0));
             }
             return Err(taken(&schema).at(ident.span));
@@ -170,7 +174,9 @@ impl SqlSession {
                     dropped.push((schema, schemas::object(&scope.catalog, PUBLIC).cloned()));
                 }
                 Ok(None) => return Err(fixed("drop", &schema).at(ident.span)),
-                Err(_) if *if_exists && !exists(&scope, &schema) => {}
+                Err(_) if *if_exists && !exists(&scope, &schema) => {
+                    self.tell(Notice::missing("schema", &schema));
+                }
                 Err(error) => return Err(error.at(ident.span)),
             }
         }
@@ -184,7 +190,9 @@ impl SqlSession {
                 }
             }
         }
+        let mut gone: Vec<String> = Vec::new();
         self.define(&mut |transaction| {
+            gone.clear();
             for (schema, object) in &dropped {
                 if let Some(object) = object {
                     transaction.lock_table(object)?;
@@ -199,6 +207,11 @@ impl SqlSession {
                     let object = format!("schema {schema}");
                     return Err(needed::cannot_drop(Some(&object), &lines).into());
                 }
+                for name in &relations {
+                    if !is_owned(&catalog, name)? {
+                        gone.push(follow::described(&catalog, name));
+                    }
+                }
                 drop_all(transaction, &dropping, &relations)?;
                 if let Some(object) = object {
                     transaction.drop_table(object)?;
@@ -209,6 +222,7 @@ impl SqlSession {
             }
             Ok(())
         })?;
+        self.tell_cascades(&gone);
         Ok(Outcome::done(TAG, 0))
     }
 
@@ -257,8 +271,8 @@ fn drop_all(
     for name in &names {
         let Some(object) = transaction.catalog().object(name).cloned() else { continue };
         match UserType::find(&transaction.catalog(), name)? {
-            Some(UserType::Enum(_)) => drop_type(transaction, &object, dropping)?,
-            Some(UserType::Domain(..)) => drop_domain(transaction, &object, dropping)?,
+            Some(UserType::Enum(_)) => drop(drop_type(transaction, &object, dropping)?),
+            Some(UserType::Domain(..)) => drop(drop_domain(transaction, &object, dropping)?),
             None => {}
         }
         if transaction.catalog().object(name).is_none() {
@@ -271,6 +285,14 @@ fn drop_all(
         dropping.sequences(transaction, &[object])?;
     }
     Ok(())
+}
+
+/// Whether something is a sequence that goes with its table.
+fn is_owned(catalog: &Catalog, name: &str) -> Result<bool, SqlError> {
+    match catalog.object(name).filter(|object| is_sequence(object)) {
+        Some(sequence) => Ok(Definition::of(sequence)?.owner.is_some()),
+        None => Ok(false),
+    }
 }
 
 /// How relations move.

@@ -10,6 +10,7 @@ use super::dropping::Dropping;
 use super::{Outcome, SqlSession, Target};
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::names;
+use crate::notice::Notice;
 use crate::prepared::cache::Shared;
 use crate::scope::Scope;
 use crate::sequence::context::{self, Context, Limits, Own};
@@ -88,6 +89,7 @@ impl SqlSession {
         let mut definition = Definition::new(&options)?;
         if scope.catalog.get(&name).is_some() {
             if *if_there {
+                self.tell(Notice::exists(scope.bare(&name)));
                 return Ok(Outcome::done(tag, 0));
             }
             let message = format!("relation \"{name}\" already exists");
@@ -114,6 +116,7 @@ impl SqlSession {
         self.may_define(tag)?;
         let scope = self.scope()?;
         let Some(object) = find(&scope.catalog, name, if_exists)? else {
+            self.tell(Notice::missing("relation", &names::last(name)));
             return Ok(Outcome::done(tag, 0));
         };
         let before = Definition::of(&object)?;
@@ -151,6 +154,7 @@ impl SqlSession {
         self.may_define(tag)?;
         let scope = self.scope()?;
         let Some(object) = find(&scope.catalog, name, if_exists)? else {
+            self.tell(Notice::missing("relation", &names::last(name)));
             return Ok(Outcome::done(tag, 0));
         };
         if scope.catalog.get(new).is_some() {
@@ -178,7 +182,10 @@ impl SqlSession {
         let scope = self.scope()?;
         let mut objects: Vec<Table> = Vec::new();
         for name in names {
-            let Some(object) = find(&scope.catalog, name, *if_exists)? else { continue };
+            let Some(object) = find(&scope.catalog, name, *if_exists)? else {
+                self.tell_missing(&scope, "sequence", name);
+                continue;
+            };
             let owner = Definition::of(&object)?.owner;
             if let Some(Owner { table, column, is_identity: true }) = owner {
                 let name = object.name();
@@ -198,7 +205,12 @@ impl SqlSession {
         let (interrupt, began) = (self.interrupt(), self.began());
         let dropping =
             Dropping { scope: &scope, interrupt: &interrupt, began: &began, cascades: *cascade };
-        self.define(&mut |transaction| dropping.sequences(transaction, &objects))?;
+        let mut gone = Vec::new();
+        self.define(&mut |transaction| {
+            gone = dropping.sequences(transaction, &objects)?;
+            Ok(())
+        })?;
+        self.tell_cascades(&gone);
         Ok(Outcome::done(tag, 0))
     }
 }

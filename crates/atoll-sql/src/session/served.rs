@@ -69,8 +69,8 @@ impl SqlSession {
 
     /// What a setting is, as `SHOW` writes it; `None` for one that there is not.
     pub fn setting(&self, name: &str) -> Option<String> {
-        if name == "default_transaction_read_only" {
-            return Some(if self.read_only { "on" } else { "off" }.to_owned());
+        if let Some(shown) = self.shown_modes().show(name) {
+            return Some(shown.to_owned());
         }
         let setting = self.settings.existing(Setting::of_text(name), name).ok()?;
         Some(setting.show(self.settings.now(), self.default_durability()))

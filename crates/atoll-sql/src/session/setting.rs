@@ -4,8 +4,9 @@ use atoll::Durability;
 use sqlparser::ast::Ident;
 
 use super::{Outcome, SqlSession, Target};
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::SqlError;
 use crate::input::Input;
+use crate::notice::Notice;
 use crate::result::QueryResult;
 use crate::session_settings;
 use crate::set_config::SetConfig;
@@ -23,21 +24,18 @@ impl SqlSession {
         done
     }
 
-    /// What is to be told of the statements that have been carried out since the last call: parts
-    /// of them that have no effect here.
-    pub fn take_notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notices)
-    }
-
     /// Sets something, perhaps for the open transaction alone.
     pub(super) fn set(&mut self, assignment: Assignment, tag: &str) -> Result<Outcome, SqlError> {
         let in_transaction = self.in_transaction();
         if assignment.is_local && !in_transaction {
-            let message = "SET LOCAL holds for one transaction, and none is open";
-            return Err(SqlError::new(SqlErrorKind::Syntax, message)
-                .with_hint(Some("BEGIN first, or SET it for the session".to_owned())));
+            self.tell(Notice::no_transaction("SET LOCAL"));
+            return Ok(Outcome::done(tag, 0));
         }
         self.check_read(&assignment)?;
+        if let Changed::OpenModes(modes) = assignment.changed {
+            self.set_modes(modes)?;
+            return Ok(Outcome::done(tag, 0));
+        }
         self.settings.set(assignment, in_transaction);
         if self.settings.now().idle.is_some() {
             self.check_idle_watch()?;
@@ -60,9 +58,14 @@ impl SqlSession {
         what: &str,
     ) -> Result<(), SqlError> {
         match (&self.target, &assignment.changed) {
-            (Target::Snapshot(_), Changed::Path(_) | Changed::Custom(..) | Changed::Nothing) => {
-                Ok(())
-            }
+            (
+                Target::Snapshot(_),
+                Changed::Path(_)
+                | Changed::Custom(..)
+                | Changed::Messages(_)
+                | Changed::Modes(_)
+                | Changed::Nothing,
+            ) => Ok(()),
             _ => self.database(what).map(drop),
         }
     }
@@ -74,7 +77,11 @@ impl SqlSession {
     pub(super) fn show(&self, variable: &[Ident]) -> Result<Outcome, SqlError> {
         let name: Vec<&str> = variable.iter().map(|part| part.value.as_str()).collect();
         let setting = self.settings.existing(Setting::named(variable), &name.join("."))?;
-        if !matches!(setting, Setting::SearchPath | Setting::Custom(_) | Setting::Fixed(_)) {
+        let is_of_session = matches!(
+            setting,
+            Setting::SearchPath | Setting::Custom(_) | Setting::Fixed(_) | Setting::MinMessages
+        );
+        if !is_of_session {
             self.database("SHOW of what commits survive")?;
         }
         let shown = setting.show(self.settings.now(), self.default_durability());
@@ -89,7 +96,7 @@ impl SqlSession {
         let SetConfig { name, value, is_local, column } = call;
         let default = self.default_durability();
         let (setting, changed) = session_settings::change(name, value.as_deref(), default)?;
-        let assignment = Assignment { changed, is_local: *is_local };
+        let assignment = Assignment { changed: changed.clone(), is_local: *is_local };
         self.check_settable(&assignment, "set_config")?;
         // As in PostgreSQL, what holds for one transaction is gone at once where none is open.
         let before = self.settings.clone();
@@ -98,7 +105,7 @@ impl SqlSession {
             true => self.settings.set(Assignment { is_local: false, ..assignment }, false),
             false => drop(self.set(assignment, "SET")?),
         }
-        let shown = setting.show(self.settings.now(), default);
+        let shown = setting.shown_after(&changed, self.settings.now(), default);
         if is_alone {
             self.settings = before;
         }

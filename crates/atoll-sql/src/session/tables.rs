@@ -11,6 +11,7 @@ use crate::ddl;
 use crate::declared::Declared;
 use crate::error::{ApplyError, SqlError, SqlErrorKind};
 use crate::foreign::define;
+use crate::notice::Notice;
 use crate::prepared::query::Binder;
 use crate::sequence::owned;
 use crate::txn::read_only;
@@ -51,6 +52,8 @@ impl SqlSession {
                     .try_for_each(|one| owned::create(transaction, &one.name, &one.definition))
             });
             made.map_err(|error| error.at(span))?;
+        } else {
+            self.tell(Notice::exists(&names::last(&create.name)));
         }
         Ok(Outcome::done("CREATE TABLE", 0))
     }
@@ -71,15 +74,17 @@ impl SqlSession {
         self.may_define("DROP TABLE")?;
         let scope = self.scope()?;
         let mut tables: Vec<Table> = Vec::new();
-        for name in names {
-            let (name, span) = names::table_name(name)?;
+        for written in names {
+            let (name, span) = names::table_name(written)?;
             match names::find_table(&scope, &name, span) {
                 Ok(table) if tables.iter().any(|one| one.name() == table.name()) => {}
                 Ok(table) => tables.push(table),
-                Err(error) if *if_exists && error.kind() == SqlErrorKind::UnknownTable => {}
                 Err(error) if View::find(&scope.catalog, &name)?.is_some() => {
                     let hint = "Use DROP VIEW to remove a view.".to_owned();
                     return Err(error.with_hint(Some(hint)));
+                }
+                Err(error) if *if_exists && error.kind() == SqlErrorKind::UnknownTable => {
+                    self.tell_missing(&scope, "table", written);
                 }
                 Err(error) => return Err(error),
             }
@@ -91,7 +96,12 @@ impl SqlSession {
         let (interrupt, began) = (self.interrupt(), self.began());
         let dropping =
             Dropping { scope: &scope, interrupt: &interrupt, began: &began, cascades: *cascade };
-        self.define(&mut |transaction| dropping.tables(transaction, &tables))?;
+        let mut gone = Vec::new();
+        self.define(&mut |transaction| {
+            gone = dropping.tables(transaction, &tables)?;
+            Ok(())
+        })?;
+        self.tell_cascades(&gone);
         Ok(Outcome::done("DROP TABLE", 0))
     }
 
@@ -101,13 +111,16 @@ impl SqlSession {
         &mut self,
         mut define: impl FnMut(&mut Self) -> Result<Outcome, SqlError>,
     ) -> Result<Outcome, SqlError> {
+        let told = self.notices.len();
         for _ in 1..BINDINGS_MAX {
+            self.notices.truncate(told);
             let done = define(self);
             if self.in_transaction() || !done.as_ref().is_err_and(is_of_an_older_table) {
                 return done;
             }
             self.interrupt().check_now()?;
         }
+        self.notices.truncate(told);
         define(self)
     }
 
@@ -116,7 +129,7 @@ impl SqlSession {
         self.writable(what)?;
         match &self.target {
             Target::Database { open: Some(open), .. } => open.check_may_write(true),
-            Target::Database { .. } if self.read_only => Err(read_only()),
+            Target::Database { .. } if self.settings.now().read_only => Err(read_only()),
             _ => Ok(()),
         }
     }
@@ -147,7 +160,7 @@ impl SqlSession {
         let (interrupt, durability) = (self.interrupt(), self.settings.now().durability);
         let db = match &mut self.target {
             Target::Database { open: Some(open), .. } => return open.define(&interrupt, define),
-            Target::Database { .. } if self.read_only => return Err(read_only()),
+            Target::Database { .. } if self.settings.now().read_only => return Err(read_only()),
             Target::Database { db, .. } => db.clone(),
             Target::Snapshot(_) => return Ok(()),
         };

@@ -8,6 +8,7 @@ use super::{Outcome, SqlSession};
 use crate::ddl;
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::lengths::NO_LIMIT;
+use crate::notice::Notice;
 use crate::{comments, names, types};
 
 /// Rows that are stored in one call.
@@ -31,6 +32,7 @@ impl SqlSession {
         let scope = self.scope()?;
         if scope.has(&name) || scope.table(&name).is_ok() {
             if create.if_not_exists {
+                self.tell(Notice::exists(scope.bare(&name)));
                 return Ok(Outcome::done(TAG, 0));
             }
             let message = format!("relation \"{name}\" already exists");

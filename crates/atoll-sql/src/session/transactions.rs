@@ -79,45 +79,38 @@ impl SqlSession {
 
     /// The isolation level that a transaction gets, and whether it only reads.
     pub(super) fn modes(&self, said: Modes) -> (Isolation, bool) {
-        let wanted = said.isolation.unwrap_or(self.isolation);
+        let wanted = said.isolation.unwrap_or(self.settings.now().isolation);
         let isolation = match &self.target {
             Target::Database { db, .. } => wanted.under(db.scheme()),
             Target::Snapshot(_) => Isolation::Serializable,
         };
-        (isolation, said.read_only.unwrap_or(self.read_only))
+        (isolation, said.read_only.unwrap_or(self.settings.now().read_only))
     }
 
-    /// Sets the modes of the open transaction, or those of all that follow (`for_session`).
-    pub(super) fn set_modes(
-        &mut self,
-        said: Modes,
-        for_session: bool,
-    ) -> Result<Outcome, SqlError> {
-        if for_session {
-            self.isolation = said.isolation.unwrap_or(self.isolation);
-            self.read_only = said.read_only.unwrap_or(self.read_only);
-            return Ok(Outcome::done("SET", 0));
-        }
+    /// Sets the modes of the open transaction; without one they would end with this statement.
+    pub(super) fn set_modes(&mut self, said: Modes) -> Result<(), SqlError> {
         let (isolation, read_only) = self.modes(said);
-        let Target::Database { db, open: Some(open) } = &mut self.target else {
-            let message = "SET TRANSACTION holds for one transaction, and none is open";
-            return Err(SqlError::new(SqlErrorKind::Syntax, message));
-        };
+        let Target::Database { db, open: Some(open) } = &mut self.target else { return Ok(()) };
         open.check()?;
-        open.set_modes(db, isolation, read_only)?;
-        Ok(Outcome::done("SET", 0))
+        if let Some(asked) = said.isolation {
+            open.set_isolation(asked, isolation)?;
+        }
+        if said.read_only.is_some() {
+            open.set_read_only(db, read_only)?;
+        }
+        Ok(())
     }
 
     /// The modes of the session and of its transaction.
     pub(super) fn shown_modes(&self) -> ShownModes {
-        let (default_isolation, _) = self.modes(Modes::default());
+        let (default_isolation, default_read_only) = self.modes(Modes::default());
         let modes = ShownModes {
             is_open: false,
             is_snapshot: false,
             isolation: default_isolation,
-            read_only: self.read_only,
+            read_only: default_read_only,
             default_isolation,
-            default_read_only: self.read_only,
+            default_read_only,
         };
         match &self.target {
             Target::Database { open: Some(open), .. } => ShownModes {

@@ -13,6 +13,7 @@ use super::{Outcome, SqlSession};
 use crate::alter::Alteration;
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::interrupt::Interrupt;
+use crate::notice::Notice;
 use crate::prepared::query::Binder;
 use crate::scope::Scope;
 use crate::short::scalar::Began;
@@ -124,7 +125,12 @@ impl SqlSession {
             }
             AlterTypeOperation::AddValue(add) => match with_label(old, add)? {
                 Some(labels) => (name, labels),
-                None => return Ok(Outcome::done(TAG, 0)),
+                None => {
+                    let label = label(&add.value)?;
+                    let message = format!("enum label \"{label}\" already exists, skipping");
+                    self.tell(Notice::new("42710", message));
+                    return Ok(Outcome::done(TAG, 0));
+                }
             },
             AlterTypeOperation::RenameValue(rename) => {
                 let (from, to) = (label(&rename.from)?, label(&rename.to)?);
@@ -167,12 +173,14 @@ impl SqlSession {
         self.may_define(TAG)?;
         let scope = self.scope()?;
         let mut types: Vec<(Table, Labels)> = Vec::new();
-        for name in names {
-            let (name, span) = names::table_name(name)?;
+        for written in names {
+            let (name, span) = names::table_name(written)?;
             match find(&scope, &name) {
                 Ok(found) if types.iter().any(|(one, _)| one.name() == found.0.name()) => {}
                 Ok(found) => types.push(found),
-                Err(error) if *if_exists && error.cause() == Some(Cause::UnknownObject) => {}
+                Err(error) if *if_exists && error.cause() == Some(Cause::UnknownObject) => {
+                    self.tell_missing(&scope, "type", written);
+                }
                 Err(error) => return Err(error.at(span)),
             }
         }
@@ -184,14 +192,20 @@ impl SqlSession {
         let (interrupt, began) = (self.interrupt(), self.began());
         let dropping =
             Dropping { scope: &scope, interrupt: &interrupt, began: &began, cascades: *cascade };
+        let mut gone = Vec::new();
         self.define(&mut |transaction| {
-            types.iter().try_for_each(|(object, _)| drop_type(transaction, object, &dropping))
+            gone.clear();
+            for (object, _) in &types {
+                gone.extend(drop_type(transaction, object, &dropping)?);
+            }
+            Ok(())
         })?;
+        self.tell_cascades(&gone);
         Ok(Outcome::done(TAG, 0))
     }
 }
 
-/// Drops a type.
+/// Drops a type. Returns what is gone with it.
 ///
 /// # Errors
 /// As `DROP TYPE`.
@@ -199,7 +213,7 @@ pub(super) fn drop_type(
     transaction: &mut Transaction,
     object: &Table,
     dropping: &Dropping<'_>,
-) -> Result<(), ApplyError> {
+) -> Result<Vec<String>, ApplyError> {
     let name = object.name();
     transaction.lock_table(object)?;
     if let Some(UserType::Enum(labels)) = UserType::of(name, object.schema())? {
@@ -209,7 +223,7 @@ pub(super) fn drop_type(
     drop_with_columns(transaction, object, &users, dropping)
 }
 
-/// Drops the object of a type, and the columns that have the type.
+/// Drops the object of a type, and the columns that have the type. Returns what is gone with it.
 ///
 /// # Errors
 /// There are such columns, or expressions that mention the type, and they are not to go with it;
@@ -219,8 +233,9 @@ pub(super) fn drop_with_columns(
     object: &Table,
     users: &[(Table, Vec<String>)],
     dropping: &Dropping<'_>,
-) -> Result<(), ApplyError> {
+) -> Result<Vec<String>, ApplyError> {
     let name = object.name();
+    let mut gone = Vec::new();
     let mentions = mentions(transaction, Mention::Type(name))?;
     if !(dropping.cascades || users.is_empty() && mentions.is_empty()) {
         return Err(still_needed(name, users, mentions).into());
@@ -233,14 +248,16 @@ pub(super) fn drop_with_columns(
         let mut alteration = Alteration::of(&scope, table, Span::empty())?;
         alteration.drop_columns(columns)?;
         let altered = alteration.finish_all(&binder)?;
-        carry_out(transaction, &binder, &altered, dropping.began)?;
+        let name = altered.first().map_or("", |one| one.old.name());
+        gone.extend(columns.iter().map(|column| format!("column {column} of table {name}")));
+        gone.extend(carry_out(transaction, &binder, &altered, dropping.began)?);
     }
     if let Some(left) = mentions_left(transaction, name)? {
         return Err(left.into());
     }
     transaction.drop_table(object)?;
     comments::dropped(transaction, name)?;
-    Ok(())
+    Ok(gone)
 }
 
 /// Gives a type another name.

@@ -11,10 +11,11 @@ use sqlparser::tokenizer::Span;
 use super::{Outcome, SqlSession};
 use crate::error::{ApplyError, Cause, SqlError, SqlErrorKind};
 use crate::live::LiveCatalog;
+use crate::notice::Notice;
 use crate::scope::Scope;
 use crate::view::follow::{self, Becomes, Kept, Reshaped};
 use crate::view::{View, ViewColumn, expand};
-use crate::{comments, names, needed, output_names, query, types};
+use crate::{comments, depth, names, needed, output_names, query, types};
 
 impl SqlSession {
     /// Carries out `CREATE VIEW`.
@@ -65,7 +66,9 @@ impl SqlSession {
             let view = View::new(&create.query, columns.clone(), &columns_of, all)?;
             // What is kept must mean what was written.
             let find = |name: &str| View::find(&scope.catalog, name);
-            match self.columns_of_query(scope, &expand::query(&view, &find)?) {
+            // Views inside each other may be deep.
+            let expanded = depth::with_room(|| expand::query(&view, &find))?;
+            match self.columns_of_query(scope, &expanded) {
                 Ok(seen) if seen.iter().eq(columns.iter()) => return Ok(view),
                 Ok(_) => {}
                 Err(error) => failed = Some(error),
@@ -104,12 +107,14 @@ impl SqlSession {
         self.may_define(TAG)?;
         let scope = self.scope()?;
         let mut views: Vec<Table> = Vec::new();
-        for name in names {
-            let (name, span) = names::table_name(name)?;
+        for written in names {
+            let (name, span) = names::table_name(written)?;
             match find_view(&scope, &name, true) {
                 Ok(view) if views.iter().any(|one| one.name() == view.name()) => {}
                 Ok(view) => views.push(view.clone()),
-                Err(error) if *if_exists && error.kind() == SqlErrorKind::UnknownTable => {}
+                Err(error) if *if_exists && error.kind() == SqlErrorKind::UnknownTable => {
+                    self.tell_missing(&scope, "view", written);
+                }
                 Err(error) => return Err(error.at(span)),
             }
         }
@@ -117,6 +122,7 @@ impl SqlSession {
             return Ok(Outcome::done(TAG, 0));
         }
         let names: Vec<&str> = views.iter().map(Table::name).collect();
+        let mut gone = Vec::new();
         self.define(&mut |transaction| {
             views.iter().try_for_each(|view| transaction.lock_table(view))?;
             let dependent = follow::dependent(&transaction.catalog(), &names)?;
@@ -125,6 +131,7 @@ impl SqlSession {
                 let lines: Vec<_> = dependent.iter().map(follow::Dependent::line).collect();
                 return Err(needed::cannot_drop(object.as_deref(), &lines).into());
             }
+            gone = dependent.iter().map(|one| format!("view {}", one.view)).collect();
             drop_dependent(transaction, &dependent)?;
             for view in &views {
                 transaction.drop_table(view)?;
@@ -132,6 +139,7 @@ impl SqlSession {
             }
             Ok(())
         })?;
+        self.tell_cascades(&gone);
         Ok(Outcome::done(TAG, 0))
     }
 
@@ -150,6 +158,7 @@ impl SqlSession {
         let object = match find_view(&scope, &name, false) {
             Ok(object) => object.clone(),
             Err(error) if alter.if_exists && error.kind() == SqlErrorKind::UnknownTable => {
+                self.tell(Notice::missing("relation", &names::last(&alter.name)));
                 return Ok(Outcome::done(tag, 0));
             }
             Err(error) => return Err(error.at(span)),

@@ -48,7 +48,11 @@ pub(crate) struct Becomes {
 /// How a message names a relation.
 pub(crate) fn described(catalog: &Catalog, name: &str) -> String {
     let object = catalog.object(name).and_then(|object| object.schema().object());
-    format!("{} {name}", object.map_or("table", |(kind, _)| kind))
+    let kind = match object.map_or("table", |(kind, _)| kind) {
+        "enum" | "domain" => "type",
+        kind => kind,
+    };
+    format!("{kind} {name}")
 }
 
 /// The views that depend on these relations, also by way of other views.

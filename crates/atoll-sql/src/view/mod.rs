@@ -128,6 +128,11 @@ impl View {
         Ok(Self { columns, query: query.to_string(), sources })
     }
 
+    /// A view of a query that reads no relation.
+    pub(crate) fn without_sources(query: String, columns: Vec<ViewColumn>) -> Self {
+        Self { columns, query, sources: Vec::new() }
+    }
+
     /// The schema of the object that keeps the view.
     ///
     /// # Errors

@@ -9,12 +9,11 @@
 //! `FUNCTION-1`: once the arguments have the types that were chosen, choosing again gives the same.
 //!
 //! In reading order: [`kind`] (types of arguments), [`column`] (a batch of results), then the
-//! functions: [`pattern`] with [`regex_syntax`], [`bytes`] with [`digest`], [`texts`] with
-//! [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with [`calendar`],
-//! [`intervals`], [`json`] with [`json_changes`] and [`json_made`], [`arrays`], [`sequences`],
-//! [`settings`], [`coordination`], [`privileges`], and the
-//! patterns of `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`],
-//! [`time_read`].
+//! functions: [`pattern`] with [`regex_syntax`] and [`pattern_rows`], [`bytes`] with [`digest`],
+//! [`texts`] with [`keywords`], [`format`], [`numbers`] with [`exact`], [`times`] with
+//! [`calendar`], [`intervals`], [`json`] with [`json_changes`], [`json_made`] and [`json_rows`],
+//! [`arrays`], [`sequences`], [`settings`], [`coordination`], [`privileges`], and the patterns of
+//! `to_char` and `to_date`: [`number_format`], [`time_format`], [`time_written`], [`time_read`].
 
 mod arrays;
 mod bytes;
@@ -28,12 +27,14 @@ mod intervals;
 mod json;
 mod json_changes;
 mod json_made;
+pub(super) mod json_rows;
 mod json_values;
 mod keywords;
 mod kind;
 mod number_format;
 mod numbers;
 mod pattern;
+mod pattern_rows;
 mod privileges;
 mod regex_syntax;
 mod sequences;
@@ -70,6 +71,7 @@ pub(crate) use arrays::{ORDINALS, SUBSCRIPTS, of_operator as of_array_operator};
 pub(crate) use column::of as column_of;
 pub(crate) use json::{check_literal as check_json, of_operator as of_json_operator};
 pub(crate) use pattern::like_escape;
+pub(crate) use pattern_rows::MATCHES;
 
 /// A function of this name.
 pub(crate) struct Function {
@@ -146,6 +148,7 @@ const fn builtin(
 pub(crate) fn functions() -> Vec<ScalarUDF> {
     let all = [
         pattern::FUNCTIONS,
+        pattern_rows::FUNCTIONS,
         bytes::FUNCTIONS,
         texts::FUNCTIONS,
         format::FUNCTIONS,
@@ -153,6 +156,7 @@ pub(crate) fn functions() -> Vec<ScalarUDF> {
         times::FUNCTIONS,
         intervals::FUNCTIONS,
         json::FUNCTIONS,
+        json_rows::FUNCTIONS,
         arrays::FUNCTIONS,
         sequences::FUNCTIONS,
         settings::FUNCTIONS,

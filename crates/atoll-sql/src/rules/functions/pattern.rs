@@ -252,7 +252,7 @@ fn matches(values: &[Literal], flags: &str) -> Result<Literal, SqlError> {
 }
 
 /// The flags of a function that has no use for `g`.
-fn local(letters: &str, function: &str) -> Result<Flags, SqlError> {
+pub(super) fn local(letters: &str, function: &str) -> Result<Flags, SqlError> {
     let flags = Flags::read(letters)?;
     if flags.is_global {
         let message = format!("{function}() does not support the \"global\" option");
@@ -278,7 +278,7 @@ fn counted(name: &str, value: i64, least: i64) -> Result<usize, SqlError> {
 }
 
 /// The matches of an expression from a place on.
-fn found<'r, 't>(
+pub(super) fn found<'r, 't>(
     regex: &'r Regex,
     text: &'t str,
     from: usize,

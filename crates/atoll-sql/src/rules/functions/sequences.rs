@@ -26,6 +26,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
             run: Run::Rows(last),
         }],
     },
+    // What a sequence is as a relation.
+    Function { name: "pg_sequence_state_value", overloads: &[strict(&[Text], Int64, state_value)] },
+    Function {
+        name: "pg_sequence_state_called",
+        overloads: &[strict(&[Text], Bool, state_called)],
+    },
 ];
 
 /// Whether a function is one of these.
@@ -57,6 +63,15 @@ fn current(arguments: &[Literal]) -> Result<Literal, SqlError> {
 
 fn last(_: &[Literal]) -> Result<Literal, SqlError> {
     context()?.last_value().map(|value| Literal::Integer(value.into()))
+}
+
+fn state_value(arguments: &[Literal]) -> Result<Literal, SqlError> {
+    let (value, _) = context()?.state(name(arguments)?)?;
+    Ok(Literal::Integer(value.into()))
+}
+
+fn state_called(arguments: &[Literal]) -> Result<Literal, SqlError> {
+    context()?.state(name(arguments)?).map(|(_, called)| Literal::Bool(called))
 }
 
 fn set(arguments: &[Literal]) -> Result<Literal, SqlError> {
