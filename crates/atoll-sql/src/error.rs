@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use atoll::{AbortReason, DataType, LogError, MemoryError, Table, TxnError};
+use atoll::{AbortReason, DataType, LogError, MemoryError, RestoreError, Table, TxnError};
 use sqlparser::tokenizer::Span;
 
 use crate::about::{About, key_shown};
@@ -429,7 +429,8 @@ fn state_of(error: &atoll::Error) -> Option<&'static str> {
             if cause.is_full() { "53100" } else { "58030" }
         }
         Error::Log(LogError::NotEmpty { .. } | LogError::CutShort { .. }) => "58P02",
-        Error::Log(LogError::NoDatabase { .. } | LogError::Missing { .. }) => "58P01",
+        Error::Log(LogError::NoDatabase { .. } | LogError::Missing { .. })
+        | Error::Restore(RestoreError::NoBackup { .. }) => "58P01",
         Error::Log(LogError::Damaged { .. }) => "XX001",
         Error::TooManyTransactions(_) => "53000",
         Error::TooManySnapshots(_) | Error::SnapshotLimit { .. } => "53400",
