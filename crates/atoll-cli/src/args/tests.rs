@@ -49,9 +49,10 @@ fn leaves(command: &clap::Command, words: &str, out: &mut Vec<(String, clap::Com
 
 #[test]
 fn every_command_that_opens_a_database_takes_a_scheme_and_its_help_knows_all_of_them() {
-    // These read databases of other processes, read files, or need no database.
+    // These ask or read databases of other processes, read files, or need no database.
     let others = [
         " attach",
+        " backup",
         " snapshots",
         " list",
         " nodes",
